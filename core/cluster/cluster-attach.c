@@ -1,11 +1,15 @@
 /* cluster-attach.c: how a host gets a session.
  *
- * One session at a time holds an array for writing; any number read.  To grant
- * the right to write, weftd changes the epoch with a fence of all members: so
- * whoever held it before can write nothing more, however late it wakes up.  The
- * old session is over as soon as the change is PREPARED, the new one begins
- * with its COMMIT.  A member that is missing, or does not confirm in time, is
- * left out in the same change, if no data is lost without it.
+ * One session at a time holds an array for writing, or several do that have a part of
+ * it each; any number read.  To grant the right to write where nobody else writes, weftd
+ * changes the epoch with a fence of all members: so whoever held it before can write
+ * nothing more, however late it wakes up.  The old session is over as soon as the change
+ * is PREPARED, the new one begins with its COMMIT.  A member that is missing, or does not
+ * confirm in time, is left out in the same change, if no data is lost without it.
+ *
+ * One more that writes beside others is let in as one that reads, for it reads what they
+ * write; but not before all members have confirmed the end of each session that is over
+ * (cluster-over.c), for one of these may have had the same part.
  *
  * A node attaches what it is allowed to (cluster-allowed.c); an administrator who
  * attaches an array in no node's name may attach any.
@@ -27,6 +31,46 @@
 
 #include "cluster-internal.h"
 
+/* Is this one, or what is to be granted to it, in the way of the attach? */
+static bool
+conflicts (const struct cluster_session_record *rec,
+           const struct cluster_attach *attach)
+{
+  return rec->writable && cluster_parts_meet (&rec->part, &attach->part);
+}
+
+/* The session that is in the way of one that is to write, one that is not silent before
+ * others; NULL: none is.
+ */
+static struct cluster_session *
+holder_of (const struct cluster *c, const struct cluster_array *a,
+           const struct cluster_attach *attach)
+{
+  struct cluster_session *s = NULL, *silent = NULL;
+
+  while ((s = cluster_writer_next (c, a, s)))
+    if (!conflicts (&s->rec, attach))
+      continue;
+    else if (s->alive)
+      return s;
+    else
+      silent = s;
+  return silent;
+}
+
+/* Does this one write beside others, when all have gone that are in its way? */
+static bool
+is_beside (const struct cluster *c, const struct cluster_array *a,
+           const struct cluster_attach *attach)
+{
+  const struct cluster_session *s = NULL;
+
+  while (attach->writable && (s = cluster_writer_next (c, a, s)))
+    if (!conflicts (&s->rec, attach))
+      return true;
+  return false;
+}
+
 /* quiet: the holder may be replaced when it has been silent for long enough. */
 static struct cluster_problem *
 refuse_held (struct cluster *c, uint64_t op, const struct cluster_array *a,
@@ -34,14 +78,20 @@ refuse_held (struct cluster *c, uint64_t op, const struct cluster_array *a,
              bool quiet)
 {
   struct cluster_problem *p;
+  char part[96] = "";
 
+  if (holder->part.length > 0)
+    snprintf (part, sizeof part,
+              " (%" PRIu64 " bytes from %" PRIu64 " on, as part of it)",
+              holder->part.length, holder->part.offset);
   p = cluster_refuse (
     c, op, CLUSTER_CONFLICT, "held",
-    "array %s is attached for writing by node %s, process %" PRIu64
+    "array %s is attached for writing%s by node %s, process %" PRIu64
     ", last heard of %" PRIu64 " ms ago: %s",
-    a->rec.name, holder->node, holder->pid, silent_ms,
-    quiet ? "it may be replaced when it has been silent for long enough"
-          : "detach it there, take it over, or attach read-only");
+    a->rec.name, part, holder->node, holder->pid, silent_ms,
+    quiet   ? "it may be replaced when it has been silent for long enough"
+    : *part ? "detach it there, take it over, or attach another part"
+            : "detach it there, take it over, or attach read-only");
   cluster_problem_holder (p, holder, silent_ms);
   p->retry = quiet;
   if (quiet && silent_ms < SESSION_TTL_MS)
@@ -139,20 +189,24 @@ refuse_unheard (struct cluster *c, uint64_t op, const struct cluster_array *a)
   return true;
 }
 
-/* A reader is not let in while the writer has lost a member, or does not know yet
- * that one was started again.
+/* Nobody is let in beside others that write while one of these has lost a member, or
+ * does not know yet that one was started again.
  */
 static bool
-refuse_reader (struct cluster *c, uint64_t op, const struct cluster_array *a)
+refuse_beside (struct cluster *c, uint64_t op, const struct cluster_array *a)
 {
-  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_session *s = NULL;
   const struct cluster_change *change = &a->rec.change;
+  bool lost[ARRAY_MEMBERS_MAX] = { false };
   char words[320];
   unsigned m = 0;
 
-  while (m < a->layout.members && !cluster_life_reborn (c, a, m) &&
-         !(writer && writer->alive && writer->lost[m]))
-    m++;
+  while ((s = cluster_writer_next (c, a, s)))
+    for (m = 0; m < a->layout.members && s->alive; m++)
+      lost[m] |= s->lost[m];
+  for (m = 0; m < a->layout.members; m++)
+    if (lost[m] || cluster_life_reborn (c, a, m))
+      break;
   if (m < a->layout.members) {
     cluster_defer (
       c, op, CLUSTER_CONFLICT, "member-missing", HEARTBEAT_MS,
@@ -191,7 +245,7 @@ cluster_session_refuse_late (struct cluster *c, uint64_t op,
   cluster_settle (c);
   if (!passed_over (c, a, s, epoch))
     return false;
-  if (refuse_reader (c, op, a))
+  if (refuse_beside (c, op, a))
     return true;
   if (a->rec.change.epoch == 0)
     cluster_change_stay (c, a, CHANGE_READER, NULL);
@@ -250,8 +304,8 @@ refuse_service (struct cluster *c, uint64_t op, const struct cluster_array *a,
                     "node %s is no candidate of the service of array %s: name "
                     "it among the nodes that may serve it",
                     attach->node, name);
-  else if (!attach->service && attach->writable && !attach->takeover &&
-           a->rec.service_nodes > 0)
+  else if (!attach->service && attach->writable && a->rec.service_nodes > 0 &&
+           (!attach->takeover || attach->part.length > 0))
     cluster_refuse (c, op, CLUSTER_CONFLICT, "served",
                     "array %s is served to all hosts: attach it by way of its "
                     "service (nbdkit weft service=%s, weftctl attach %s "
@@ -282,7 +336,7 @@ static bool
 refuse_right (struct cluster *c, uint64_t op, const struct cluster_array *a,
               const struct cluster_attach *attach, bool *takes_over)
 {
-  const struct cluster_session *s = cluster_array_writer (c, a);
+  const struct cluster_session *s = holder_of (c, a, attach);
   const char *name = a->rec.name, *node = attach->node;
 
   *takes_over = attach->takeover &&
@@ -316,6 +370,42 @@ refuse_full (struct cluster *c, uint64_t op, const struct cluster_array *a)
                  "array %s has too many sessions, with those that are over and "
                  "that members were not told of yet: detach some, or ask again",
                  a->rec.name);
+  return true;
+}
+
+/* Is what the attach is to write no part of the array, or one too many? */
+static bool
+refuse_part (struct cluster *c, uint64_t op, const struct cluster_array *a,
+             const struct cluster_attach *attach)
+{
+  const struct cluster_part *part = &attach->part;
+  uint64_t size = a->layout.size, end = part->offset + part->length;
+  const struct cluster_session *s = NULL;
+  unsigned count = 0;
+
+  if (part->length == 0)
+    return false;
+  if (part->offset >= size || part->length > size - part->offset ||
+      part->offset % a->layout.unit != 0 ||
+      (end % a->layout.unit != 0 && end != size)) {
+    cluster_refuse (c, op, CLUSTER_INVALID, "part",
+                    "%" PRIu64 " bytes from %" PRIu64 " on are no part of "
+                    "array %s, which has %" PRIu64 " bytes: a part begins and "
+                    "ends at a multiple of %u (the stripe unit), or ends where "
+                    "the array ends",
+                    part->length, part->offset, a->rec.name, size,
+                    a->layout.unit)
+      ->field = "part";
+    return true;
+  }
+  while ((s = cluster_writer_next (c, a, s)))
+    count += !conflicts (&s->rec, attach);
+  if (count < WRITERS_MAX)
+    return false;
+  cluster_refuse (c, op, CLUSTER_CONFLICT, "too-many",
+                  "%u sessions write parts of array %s already, and no more "
+                  "can: detach one",
+                  count, a->rec.name);
   return true;
 }
 
@@ -364,7 +454,7 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
                struct cluster_array *a, const struct cluster_attach *attach,
                bool last)
 {
-  struct cluster_session *s = cluster_array_writer (c, a);
+  struct cluster_session *s = holder_of (c, a, attach);
   struct cluster_problem *p;
   const struct waiting *w;
   uint64_t silent_ms;
@@ -386,7 +476,12 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
   }
   TAILQ_FOREACH (w, &c->waitings, link)
     if (w->kind == WAIT_ATTACH && w->array == a && w->grant->writable) {
-      refuse_held (c, in->op, a, w->grant, 0, false);
+      if (conflicts (w->grant, attach))
+        refuse_held (c, in->op, a, w->grant, 0, false);
+      else if (w->fences) /* it is the first of several */
+        cluster_tell_changing (c, in->op, a);
+      else
+        continue;
       return true;
     }
   return false;
@@ -464,7 +559,7 @@ cluster_session_attach_late (struct cluster *c, struct waiting *w)
   uint8_t states[ARRAY_MEMBERS_MAX];
   char text[1500];
 
-  if (w->grant->writable) {
+  if (w->fences) {
     if (refuse_members (c, w->op, a, true, states)) {
       cluster_wait_end (c, w);
       return;
@@ -485,40 +580,76 @@ cluster_session_attach_late (struct cluster *c, struct waiting *w)
   cluster_wait_end (c, w);
 }
 
-/* End the session that has held the array for writing, and the attaches that wait
- * to hold it.
+/* End the sessions that are in the way of this one, and the attaches that wait and would
+ * be.
  */
 static void
-end_holder (struct cluster *c, const struct cluster_array *a,
-            const struct cluster_session_record *rec, bool told)
+end_holders (struct cluster *c, struct cluster_array *a,
+             const struct cluster_attach *attach,
+             const struct cluster_session_record *rec)
 {
-  struct cluster_session *old = cluster_array_writer (c, a);
+  struct cluster_session *old;
   struct waiting *w, *next;
+  bool any = false;
   char why[64];
 
   TAILQ_FOREACH_SAFE (w, &c->waitings, link, next)
-    if (w->kind == WAIT_ATTACH && w->array == a && w->grant->writable) {
+    if (w->kind == WAIT_ATTACH && w->array == a &&
+        conflicts (w->grant, attach)) {
       refuse_held (c, w->op, a, rec, 0, false);
       cluster_wait_end (c, w);
     }
-  if (old == NULL)
-    return;
-  if (told)
-    snprintf (why, sizeof why, "was told to");
-  else if (old->alive)
-    snprintf (why, sizeof why, "knows that this process has ended");
-  else
-    snprintf (why, sizeof why, "found it silent for %" PRIu64 " s",
-              cluster_session_silent_ms (c, old) / 1000);
-  cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
-               "Node %s, process %" PRIu64 ", takes array %s over from node "
-               "%s, process %" PRIu64 ": it %s.",
-               rec->node, rec->pid, a->rec.name, old->rec.node, old->rec.pid,
-               why);
-  cluster_session_end (c, old,
-                       "node %s, process %" PRIu64 ", took it over: it %s",
-                       rec->node, rec->pid, why);
+  while ((old = holder_of (c, a, attach))) {
+    any = true;
+    if (attach->takeover)
+      snprintf (why, sizeof why, "was told to");
+    else if (old->alive)
+      snprintf (why, sizeof why, "knows that this process has ended");
+    else
+      snprintf (why, sizeof why, "found it silent for %" PRIu64 " s",
+                cluster_session_silent_ms (c, old) / 1000);
+    cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+                 "Node %s, process %" PRIu64 ", takes array %s over from node "
+                 "%s, process %" PRIu64 ": it %s.",
+                 rec->node, rec->pid, a->rec.name, old->rec.node, old->rec.pid,
+                 why);
+    cluster_session_end (c, old,
+                         "node %s, process %" PRIu64 ", took it over: it %s",
+                         rec->node, rec->pid, why);
+  }
+  if (any && cluster_array_writer (c, a))
+    cluster_session_left (c, a);
   cluster_session_prune (c);
+}
+
+/* One that is to write beside others can't be let in yet: a member is missing, which goes
+ * out first; or a member has not confirmed yet that a session is over.
+ */
+static bool
+refuse_early (struct cluster *c, uint64_t op, struct cluster_array *a,
+              const uint8_t states[])
+{
+  uint8_t now[ARRAY_MEMBERS_MAX];
+  const char *why;
+
+  cluster_array_states (a, now);
+  if (a->rec.change.epoch == 0 &&
+      memcmp (now, states, a->layout.members) != 0) {
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (states[m] != now[m] && missing (a, m, false, &why))
+        snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
+                  "one more host attached the array, and it %s", why);
+    cluster_change_put_out (c, a, states);
+  }
+  else if (!cluster_over_waits (a, 0) &&
+           memcmp (now, states, a->layout.members) == 0)
+    return false;
+  cluster_defer (c, op, CLUSTER_CONFLICT, "changing", CLUSTER_TICK_MS,
+                 "array %s cannot be attached just now: not all of its members "
+                 "have confirmed that a session is over, or one is missing; "
+                 "ask again",
+                 a->rec.name);
+  return true;
 }
 
 static void
@@ -528,10 +659,12 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
 {
   struct cluster_session_record rec = { .pid = attach->pid,
                                         .writable = attach->writable,
+                                        .part = attach->part,
                                         .service = attach->service,
                                         .by_admin = attach->by_admin,
                                         .exports = attach->exports };
-  struct cluster_change next = a->rec.change;
+  struct cluster_change next;
+  bool fences = attach->writable && !is_beside (c, a, attach);
   struct waiting *w;
 
   memcpy (&rec.id, in->random, sizeof rec.id);
@@ -545,11 +678,14 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   if (rec.service)
     a->service_to[0] = '\0'; /* the order is carried out */
 
-  if (rec.writable) {
-    end_holder (c, a, &rec, attach->takeover);
+  if (rec.writable)
+    end_holders (c, a, attach, &rec);
+  if (fences)
     prepare (c, a, states);
-  }
   else {
+    if (rec.writable && refuse_early (c, in->op, a, states))
+      return;
+    next = a->rec.change;
     if (next.epoch == 0 && cluster_array_behind (c, a))
       cluster_change_stay (c, a, CHANGE_READER, NULL);
     else if (next.epoch == 0 && (!a->renumbered || cluster_key_too_low (c, a)))
@@ -563,6 +699,7 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   }
   w = cluster_wait (c, WAIT_ATTACH, in->op, ATTACH_MS);
   w->array = a;
+  w->fences = fences;
   w->grant = alloc_zeroed (sizeof rec);
   *w->grant = rec;
   cluster_due (c, a, DUE_CHANGE);
@@ -577,6 +714,7 @@ attach_try (struct cluster *c, const struct cluster_input *in,
   struct cluster_session *s;
   uint8_t states[ARRAY_MEMBERS_MAX];
   unsigned count = 0;
+  bool beside = !asked->writable || is_beside (c, a, asked);
 
   if (a->rec.change.epoch == 0)
     cluster_old_judge (c, a);
@@ -592,11 +730,13 @@ attach_try (struct cluster *c, const struct cluster_input *in,
            !cluster_doubt_refuse (c, in->op, a) &&
            !refuse_unheard (c, in->op, a) &&
            !attach_again (c, in->op, a, attach) &&
-           !(!attach->writable && refuse_full (c, in->op, a)) &&
+           !refuse_part (c, in->op, a, attach) &&
+           !(beside && refuse_full (c, in->op, a)) &&
            !refuse_service (c, in->op, a, attach) &&
            !(attach->service    ? stand_by (c, in, a, attach, last)
              : attach->writable ? refuse_writer (c, in, a, attach, last)
-                                : refuse_reader (c, in->op, a)) &&
+                                : false) &&
+           !(beside && refuse_beside (c, in->op, a)) &&
            !refuse_creating (c, in->op, a) &&
            !refuse_members (c, in->op, a, false, states))
     attach_begin (c, in, a, attach, states);

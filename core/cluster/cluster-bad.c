@@ -202,37 +202,68 @@ range_refused (struct cluster *c, uint64_t op, const struct cluster_array *a,
   return true;
 }
 
+/* Who writes all of this range, and is not silent; NULL: nobody. */
+static struct cluster_session *
+writer_of (const struct cluster *c, const struct cluster_array *a,
+           uint64_t offset, uint64_t length)
+{
+  struct cluster_session *s = NULL;
+
+  while ((s = cluster_writer_next (c, a, s)))
+    if (s->alive && cluster_part_has (&s->rec.part, offset, length))
+      return s;
+  return NULL;
+}
+
+/* Can nobody make zeroes of this range just now? */
+static bool
+writer_refused (struct cluster *c, uint64_t op, const struct cluster_array *a,
+                uint64_t offset, uint64_t length)
+{
+  const struct cluster_session *s = writer_of (c, a, offset, length);
+  const struct cluster_session *any = cluster_array_writer (c, a);
+  const char *name = a->rec.name;
+
+  if (s && cluster_session_loss (c, s) && s->told_loss != s->loss->number)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "loss-pending",
+                    "the process that has array %s attached has not been told "
+                    "yet of the loss that was accepted before: ask again",
+                    name);
+  else if (s)
+    return false;
+  else if (any && any->rec.part.length > 0)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "not-attached",
+                    "nobody who is heard writes all of the %" PRIu64
+                    " bytes from %" PRIu64 " on of array %s: who has the part "
+                    "of it makes zeroes of what is lost; attach that part, or "
+                    "name the pieces of each part one by one",
+                    length, offset, name);
+  else
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "not-attached",
+                    "array %s is %s: the process that has it attached for "
+                    "writing makes zeroes of what is lost; attach it (weftctl "
+                    "attach %s), and ask again",
+                    name,
+                    any ? "attached by a process that is silent"
+                        : "attached by nobody that writes",
+                    name);
+  return true;
+}
+
 bool
 cluster_array_loss_refused (struct cluster *c, uint64_t op, const char *name,
                             const struct cluster_loss *loss)
 {
   const struct cluster_array *a = cluster_array_find_or_refuse (c, op, name);
-  const struct cluster_session *s;
   struct cluster_bad *list;
   bool refused = false;
   size_t count;
 
   if (a == NULL || cluster_refuse_read_only (c, op))
     return true;
-  s = cluster_array_writer (c, a);
-  if (s == NULL || !s->alive) {
-    cluster_refuse (c, op, CLUSTER_CONFLICT, "not-attached",
-                    "array %s is %s: the process that has it attached for "
-                    "writing makes zeroes of what is lost; attach it (weftctl "
-                    "attach %s), and ask again",
-                    name,
-                    s ? "attached by a process that is silent"
-                      : "attached by nobody that writes",
-                    name);
-    return true;
-  }
-  if (cluster_session_loss (c, s) && s->told_loss != s->loss->number) {
-    cluster_refuse (c, op, CLUSTER_CONFLICT, "loss-pending",
-                    "the process that has array %s attached has not been told "
-                    "yet of the loss that was accepted before: ask again",
-                    name);
-    return true;
-  }
+  for (unsigned i = 0; i < loss->count; i++)
+    if (writer_refused (c, op, a, loss->range[i].offset, loss->range[i].length))
+      return true;
   count = cluster_array_bad (a, &list);
   for (unsigned i = 0; i < loss->count && !refused; i++)
     refused = range_refused (c, op, a, list, count, loss->range[i].offset,
@@ -241,38 +272,50 @@ cluster_array_loss_refused (struct cluster *c, uint64_t op, const char *name,
   return refused;
 }
 
+/* Order the session to make zeroes of those ranges that it writes. */
+static void
+order_loss (struct cluster *c, const struct cluster_array *a,
+            struct cluster_session *s, const struct cluster_loss *loss)
+{
+  struct cluster_loss own = { .epoch = a->rec.epoch, .live_ms = c->live_ms };
+  uint64_t number = s->loss ? s->loss->number : 0, bytes = 0;
+  char words[32];
+
+  for (unsigned i = 0; i < loss->count; i++)
+    if (writer_of (c, a, loss->range[i].offset, loss->range[i].length) == s) {
+      bytes += loss->range[i].length;
+      own.range[own.count++] = loss->range[i];
+    }
+  if (own.count == 0)
+    return;
+  /* The number is also above those of orders by a weftd before this one, which
+   * had them from the same clock.
+   */
+  own.number = number < c->wall_ms ? c->wall_ms : number + 1;
+  if (s->loss == NULL)
+    s->loss = alloc_zeroed (sizeof *s->loss);
+  *s->loss = own;
+  cluster_bytes_words (bytes, words, sizeof words);
+  cluster_log (
+    c, CLUSTER_WARNING, "array", a->rec.name,
+    "The loss of %s of array %s was accepted: node %s, process %" PRIu64
+    ", is to write zeroes there.",
+    words, a->rec.name, s->rec.node, s->rec.pid);
+  cluster_tell_session (c, s, true);
+}
+
 void
 cluster_array_accept_loss (struct cluster *c, const struct cluster_input *in,
                            const char *array, const struct cluster_loss *loss)
 {
+  struct cluster_session *s = NULL;
   struct cluster_array *a;
-  struct cluster_session *s;
-  uint64_t number, bytes = 0;
-  char words[32];
 
   cluster_begin (c, in);
   if (!cluster_array_loss_refused (c, in->op, array, loss)) {
     a = cluster_array_find (c, array);
-    s = cluster_array_writer (c, a);
-    number = s->loss ? s->loss->number : 0;
-    if (s->loss == NULL)
-      s->loss = alloc_zeroed (sizeof *s->loss);
-    *s->loss = *loss;
-    /* The number is also above those of orders by a weftd before this one, which
-     * had them from the same clock.
-     */
-    s->loss->number = number < c->wall_ms ? c->wall_ms : number + 1;
-    s->loss->epoch = a->rec.epoch;
-    s->loss->live_ms = c->live_ms;
-    for (unsigned i = 0; i < loss->count; i++)
-      bytes += loss->range[i].length;
-    cluster_bytes_words (bytes, words, sizeof words);
-    cluster_log (
-      c, CLUSTER_WARNING, "array", a->rec.name,
-      "The loss of %s of array %s was accepted: node %s, process %" PRIu64
-      ", is to write zeroes there.",
-      words, a->rec.name, s->rec.node, s->rec.pid);
-    cluster_tell_session (c, s, true);
+    while ((s = cluster_writer_next (c, a, s)))
+      order_loss (c, a, s, loss);
     cluster_reply_array (c, in->op, a);
   }
   cluster_end (c);

@@ -108,12 +108,15 @@ cluster_service_turn (const struct cluster *c, const struct cluster_array *a,
                       const struct cluster_attach *attach)
 {
   unsigned i = cluster_service_find (a, attach->node), other;
+  const struct cluster_session *s = NULL;
   const struct waiting *w;
   bool best = true;
 
-  if (i == a->rec.service_nodes ||
-      !cluster_service_gone (c, cluster_array_writer (c, a), attach))
+  if (i == a->rec.service_nodes)
     return false;
+  while ((s = cluster_writer_next (c, a, s)))
+    if (!cluster_service_gone (c, s, attach))
+      return false;
   TAILQ_FOREACH (w, &c->waitings, link) {
     if (w->array != a)
       continue;

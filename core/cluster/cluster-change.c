@@ -15,7 +15,8 @@
  * that is needed: a change that waits for nobody is COMMITted in the transaction in
  * which it is PREPARED.
  *
- * A change waits for a silent writer, since it may still write.  It does not wait
+ * A change waits for a silent writer, since it may still write; where others write as
+ * well, its session ends (cluster_session_tick).  It does not wait
  * for a silent reader, which stops answering by itself; if such a reader is heard
  * of again before the change is over, the change waits for it, too, and if it is
  * heard of afterwards it is let in as a new one would be
@@ -58,7 +59,11 @@ static const struct {
   [CHANGE_WRITER] = { MEMBERS_ALL, SESSIONS_IF_OUT },
   /* A writer's session ends. */
   [CHANGE_END] = { MEMBERS_ALL, SESSIONS_IF_OUT },
-  /* A reader attaches beside a writer while a member is not in-sync. */
+  /* The session of one of several that write ends. */
+  [CHANGE_LEFT] = { MEMBERS_THESE, SESSIONS_IF_OUT },
+  /* A reader, or one more that writes, attaches beside others that write while a member
+   * is not in-sync.
+   */
   [CHANGE_READER] = { MEMBERS_NONE, SESSIONS_ALL },
   /* A member goes out that a session has lost: the member was joining, or nobody else
    * is attached, or the session is the writer's and all others are readers that have
@@ -130,11 +135,12 @@ bool
 cluster_change_stalls (const struct cluster *c, const struct cluster_array *a,
                        const uint8_t states[])
 {
-  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_session *s = NULL;
 
-  for (unsigned m = 0; writer && m < a->layout.members; m++)
-    if (writer->lost[m] && states[m] != MEMBER_OUT)
-      return true;
+  while ((s = cluster_writer_next (c, a, s)))
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (s->lost[m] && states[m] != MEMBER_OUT)
+        return true;
   return false;
 }
 

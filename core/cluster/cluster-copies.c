@@ -271,9 +271,9 @@ cluster_array_state (const struct cluster_array *a)
 bool
 cluster_array_behind (const struct cluster *c, const struct cluster_array *a)
 {
-  const struct cluster_session *writer = cluster_array_writer (c, a);
+  bool written = cluster_writer_alive (c, a) != NULL;
 
-  for (unsigned m = 0; writer && writer->alive && m < a->layout.members; m++)
+  for (unsigned m = 0; written && m < a->layout.members; m++)
     if (a->rec.member[m].state != MEMBER_IN_SYNC)
       return true;
   return false;

@@ -320,7 +320,9 @@ cluster_array_doubted (const struct cluster *c, const struct cluster_array *a,
                 a->disk[m]->doubt.claim, a->disk[m]->rec.node);
     return true;
   }
-  if (writer && writer->doubt.kind == CLUSTER_DOUBT_OPEN) {
+  while (writer && writer->doubt.kind != CLUSTER_DOUBT_OPEN)
+    writer = cluster_writer_next (c, a, writer);
+  if (writer) {
     if (text)
       snprintf (text, size,
                 "node %s, process %" PRIu64

@@ -181,7 +181,7 @@ static enum hold
 hindered (const struct cluster *c, const struct cluster_array *a,
           unsigned member, char *text, size_t size)
 {
-  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_session *writer;
   const char *why = NULL;
   char words[320];
   unsigned m;
@@ -217,7 +217,7 @@ hindered (const struct cluster *c, const struct cluster_array *a,
               why);
     return soon_well (a, m) ? HOLD_PASSES : HOLD_STAYS;
   }
-  if (cluster_rebuild_writer_well (c, a))
+  if (cluster_rebuild_writers_well (c, a, &writer))
     return HOLD_NONE;
   snprintf (text, size, "%s%s, which %s array %s",
             writer ? "node " : "the members", writer ? writer->rec.node : "",

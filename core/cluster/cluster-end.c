@@ -96,7 +96,7 @@ is_waited_for (const struct cluster *c, const struct cluster_session *s)
   for (unsigned m = 0; a && m < a->layout.members; m++)
     if (cluster_change_waits_for (a, m))
       return true;
-  return false;
+  return a && s->rec.part.length > 0 && cluster_over_waits (a, s->rec.id);
 }
 
 void
@@ -133,11 +133,37 @@ cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id)
 }
 
 void
+cluster_session_left (struct cluster *c, struct cluster_array *a)
+{
+  const struct cluster_change *change = &a->rec.change;
+  bool written = cluster_array_writer (c, a) != NULL, joins = false;
+  bool confirm[ARRAY_MEMBERS_MAX];
+  uint8_t states[ARRAY_MEMBERS_MAX];
+
+  /* An evicted writer may go on writing, so members are fenced; where others write, by
+   * its session alone (cluster-over.c).  And what a writer sent to a joining member in
+   * the background may not have come: that member begins again.
+   */
+  cluster_change_states (a, states);
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    confirm[m] = change->epoch && change->confirm[m];
+    if (a->rec.member[m].state != MEMBER_JOINING || states[m] == MEMBER_OUT)
+      continue;
+    states[m] = MEMBER_JOINING;
+    confirm[m] = joins = true;
+  }
+  if (!written)
+    cluster_change_prepare (c, a, CHANGE_END, states, NULL);
+  else if (joins)
+    cluster_change_prepare (c, a, CHANGE_LEFT, states, confirm);
+  cluster_due (c, a, DUE_CHANGE);
+}
+
+void
 cluster_session_cut (struct cluster *c, struct cluster_session *s,
                      const char *by)
 {
   struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
-  uint8_t states[ARRAY_MEMBERS_MAX];
 
   if (by)
     cluster_log (c, CLUSTER_WARNING, "array", s->rec.array_name,
@@ -152,19 +178,10 @@ cluster_session_cut (struct cluster *c, struct cluster_session *s,
                        by ? by : "");
   if (by)
     cluster_over_add (c, a, s->rec.id, true);
-  if (s->rec.writable && by == NULL)
+  if (s->rec.writable && s->rec.part.length == 0 && by == NULL)
     cluster_kept_detached (c, a);
-  if (s->rec.writable) {
-    /* An evicted writer may go on writing, so members are fenced.  And what a writer
-     * sent to a joining member in the background may not have come: that member
-     * begins again.
-     */
-    cluster_change_states (a, states);
-    for (unsigned m = 0; m < a->layout.members; m++)
-      if (a->rec.member[m].state == MEMBER_JOINING && states[m] != MEMBER_OUT)
-        states[m] = MEMBER_JOINING;
-    cluster_change_prepare (c, a, CHANGE_END, states, NULL);
-  }
+  if (s->rec.writable)
+    cluster_session_left (c, a);
   cluster_due (c, a, DUE_CHANGE);
   cluster_changed_array (c, a);
 }
@@ -205,10 +222,39 @@ cluster_session_evict (struct cluster *c, const struct cluster_input *in,
   end (c, in, id, by);
 }
 
+/* One of several that write holds up every change of epoch for the others, while it can
+ * take no part in it: it is silent, or a member that all others reach is lost to it.
+ */
+static void
+end_hindrance (struct cluster *c, struct cluster_session *s)
+{
+  struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
+  const struct cluster_session *other = NULL;
+  bool others = false, lost = false;
+
+  while ((other = cluster_writer_next (c, a, other)))
+    others |= other != s && other->alive;
+  for (unsigned m = 0; m < a->layout.members; m++)
+    lost |= s->lost[m];
+  if (!lost && c->live_ms >= s->apart_live_ms + RECONNECT_CALM_MS)
+    s->apart_live_ms = 0;
+  if (!others || c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
+    return;
+  if (!s->alive)
+    cluster_session_cut (c, s, "weftd: it was silent, and others write");
+  else if (lost && s->apart_live_ms &&
+           c->live_ms >= s->apart_live_ms + APART_MS)
+    cluster_session_cut (
+      c, s, "weftd: it has lost a member that others who write can reach");
+}
+
 void
 cluster_session_tick (struct cluster *c, struct cluster_session *s)
 {
   uint64_t silent_ms = cluster_session_silent_ms (c, s);
+
+  if (!s->rec.ended && s->rec.part.length > 0 && s->alive)
+    end_hindrance (c, s);
 
   /* Where the session has a poll, it is weftd that is silent. */
   if (s->rec.ended || silent_ms < SESSION_TTL_MS || s->poll)
@@ -224,6 +270,8 @@ cluster_session_tick (struct cluster *c, struct cluster_session *s)
   if (!s->rec.writable && silent_ms >= READER_DROP_MS)
     cluster_session_end (c, s, "it only read, and was silent for %d min",
                          READER_DROP_MS / 60000);
+  if (s->rec.part.length > 0)
+    end_hindrance (c, s);
   /* A silent reader answers nobody by now, and is not waited for. */
   cluster_due (c, cluster_array_by_uuid (c, s->rec.array), DUE_CHANGE);
 }

@@ -227,7 +227,7 @@ give_up (struct cluster *c, struct cluster_array *a)
   return true;
 }
 
-/* Is a member to be fenced and given back to the writer?  asked: a change for that
+/* Is a member to be fenced and given back to this writer?  asked: a change for that
  * is under way; it is given up after ATTACH_MS, and begun again after a wait.
  */
 static bool
@@ -264,12 +264,17 @@ give_back (struct cluster *c, const struct cluster_array *a, unsigned m,
  */
 static void
 spare_reborn (const struct cluster *c, const struct cluster_array *a,
-              const struct cluster_session *writer, bool confirm[])
+              bool confirm[])
 {
+  const struct cluster_session *s = NULL;
+  bool is_lost[ARRAY_MEMBERS_MAX] = { false };
   unsigned lost = 0, back = 0;
 
+  while ((s = cluster_writer_next (c, a, s)))
+    for (unsigned m = 0; m < a->layout.members; m++)
+      is_lost[m] |= s->lost[m];
   for (unsigned m = 0; m < a->layout.members; m++) {
-    lost += writer->lost[m];
+    lost += is_lost[m];
     back += confirm[m];
   }
   if (back < lost)
@@ -283,15 +288,16 @@ spare_reborn (const struct cluster *c, const struct cluster_array *a,
     }
 }
 
-/* Fence members that the writer has lost, so that no earlier request to them still
+/* Fence members that a writer has lost, so that no earlier request to them still
  * runs, and give them to the writer again.  This replaces a change that is under
  * way: the writer may not be able to take part in that, and it will be begun again.
+ * Where several write, the others lose the member by that, and get it back as well.
  */
 static bool
 reconnect (struct cluster *c, struct cluster_array *a)
 {
   const struct cluster_change *change = &a->rec.change;
-  struct cluster_session *writer = cluster_array_writer (c, a);
+  struct cluster_session *writer = NULL;
   bool confirm[ARRAY_MEMBERS_MAX] = { false }, asked[ARRAY_MEMBERS_MAX];
   bool differs = false, group[ARRAY_MEMBERS_MAX] = { false };
 
@@ -301,9 +307,10 @@ reconnect (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++) {
     asked[m] = change->epoch && change->confirm[m] &&
                a->rec.member[m].state == MEMBER_IN_SYNC;
-    confirm[m] = give_back (c, a, m, writer, asked[m]);
+    while ((writer = cluster_writer_next (c, a, writer)))
+      confirm[m] |= give_back (c, a, m, writer, asked[m]);
   }
-  spare_reborn (c, a, writer, confirm);
+  spare_reborn (c, a, confirm);
   for (unsigned m = 0; m < a->layout.members; m++) {
     confirm[m] |= asked[m] && cluster_rekey_confirms (c, a, m);
     differs = differs || confirm[m] != asked[m];
@@ -326,16 +333,15 @@ bool
 cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
 {
   const struct cluster_change *change = &a->rec.change;
-  const struct cluster_session *writer = cluster_array_writer (c, a);
   const struct waiting *w;
-  bool written = writer && writer->alive;
+  bool written = cluster_writer_alive (c, a) != NULL;
   bool for_readers = change->epoch && change->sessions, joins = false;
 
   if (c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
     return false;
   if (c->waiting[WAIT_ATTACH] > 0)
     TAILQ_FOREACH (w, &c->waitings, link)
-      if (w->kind == WAIT_ATTACH && w->array == a && w->grant->writable)
+      if (w->kind == WAIT_ATTACH && w->array == a && w->fences)
         return false; /* the attach decides, when it has waited for too long */
   for (unsigned m = 0; m < a->layout.members; m++) {
     joins |= a->rec.member[m].state == MEMBER_JOINING;
@@ -345,7 +351,8 @@ cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
     cluster_change_stay (c, a, CHANGE_CALLED_OFF, change->confirm);
     return true;
   }
-  if (writer ? reconnect (c, a) : change->epoch && give_up (c, a))
+  if (cluster_array_writer (c, a) ? reconnect (c, a)
+                                  : change->epoch && give_up (c, a))
     return true;
   /* Tokens are of the array's epoch, and a member that was started again takes none
    * of before.  A writer that lives says that it has lost the member, and decides

@@ -55,6 +55,8 @@ members_done (const struct cluster *c, const char *name)
     if (!s->rec.ended || !(here || cluster_session_guarded (s)))
       continue;
     a = s->rec.writable ? cluster_array_by_uuid (c, s->rec.array) : NULL;
+    if (a && s->rec.part.length > 0 && cluster_over_waits (a, s->rec.id))
+      return false;
     for (unsigned m = 0; a && m < a->layout.members; m++)
       if (waits_for (c, a, m))
         return false;

@@ -33,6 +33,10 @@
 #define RECONNECT_MS_MIN 1000
 #define RECONNECT_MS_MAX 10000
 #define RECONNECT_CALM_MS 30000
+/* One of several that write, which has lost a member that others reach, has so long to
+ * get it back.
+ */
+#define APART_MS 10000
 /* A long poll is held no longer, so that a dead peer is missed in time. */
 #define HOLD_MS_MAX REST_MS
 /* A session that holds an array, is asked to speak and says nothing for so long may
@@ -108,6 +112,8 @@ struct waiting {
   unsigned member;                      /* WAIT_LOST */
   struct cluster_session_record *grant; /* WAIT_ATTACH: what is to be granted;
                                            owned */
+  bool fences;                          /* WAIT_ATTACH: to write, where nobody
+                                           does: all members confirm first */
   struct cluster_disk_heartbeat *heartbeat; /* WAIT_CONTENDER; owned */
   struct challenge *challenge; /* WAIT_HOLDER, WAIT_SERVICE, WAIT_FENCE,
                                   WAIT_SHUT_OUT; owned */
@@ -173,6 +179,14 @@ bool cluster_session_of (const struct cluster_session *s,
                          const struct cluster_array *a);
 bool cluster_array_attached (const struct cluster *c,
                              const struct cluster_array *a);
+/* A session that writes the array and is not silent, or NULL. */
+struct cluster_session *cluster_writer_alive (const struct cluster *c,
+                                              const struct cluster_array *a);
+/* Does all of this range lie in the part?  Have two parts bytes in common? */
+bool cluster_part_has (const struct cluster_part *part, uint64_t offset,
+                       uint64_t length);
+bool cluster_parts_meet (const struct cluster_part *a,
+                         const struct cluster_part *b);
 /* The newest epoch: of the change under way, or else of the array.  A PREPARED
  * epoch is never taken back, so members may be told of it.
  */
@@ -516,6 +530,7 @@ bool cluster_doubt_refuse (struct cluster *c, uint64_t op,
 enum change_kind {
   CHANGE_WRITER,
   CHANGE_END,
+  CHANGE_LEFT,
   CHANGE_READER,
   CHANGE_LOST_ALONE,
   CHANGE_LOST,
@@ -553,8 +568,8 @@ bool cluster_change_needs_sessions (const struct cluster *c,
                                     const struct cluster_array *a,
                                     const uint8_t states[],
                                     const struct cluster_session *except);
-/* Has the writer lost a member that is not out in these states?  Then it can't
- * prepare itself for them.
+/* Has somebody who writes lost a member that is not out in these states?  Then he can't
+ * prepare himself for them.
  */
 bool cluster_change_stalls (const struct cluster *c,
                             const struct cluster_array *a,
@@ -581,6 +596,10 @@ void cluster_over_number (struct cluster *c, struct cluster_over *o);
  */
 void cluster_over_add (struct cluster *c, struct cluster_array *a,
                        uint64_t session, bool ordered);
+/* Has a member that is not out not confirmed yet that this session is over?  session 0:
+ * that any is.
+ */
+bool cluster_over_waits (const struct cluster_array *a, uint64_t session);
 /* Is it in the list, so that members refuse it? */
 bool cluster_over_has (const struct cluster_array *a, uint64_t session);
 /* Is there room for the end of one more session? */
@@ -716,11 +735,12 @@ bool cluster_rebuild_finish (struct cluster *c, struct cluster_array *a);
 bool cluster_rebuild_take_back (struct cluster *c, struct cluster_array *a);
 /* Decide, once a second, how fast the joining members copy. */
 void cluster_rebuild_pace (struct cluster *c, struct cluster_array *a);
-/* Can the writer take part in a change of epoch?  Without a writer: are all in-sync
- * members fenced against the last one?
+/* Can all who write take part in a change of epoch?  *ill: one who can't, or NULL.
+ * Where nobody writes: are all in-sync members fenced against the last who did?
  */
-bool cluster_rebuild_writer_well (const struct cluster *c,
-                                  const struct cluster_array *a);
+bool cluster_rebuild_writers_well (const struct cluster *c,
+                                   const struct cluster_array *a,
+                                   const struct cluster_session **ill);
 /* A COMMIT puts this member out.  (Its record still has its former state, and since
  * when it had that.)
  */
@@ -797,6 +817,10 @@ void cluster_session_end (struct cluster *c, struct cluster_session *s,
 /* End a session that detaches (by NULL) or is evicted, and do what follows. */
 void cluster_session_cut (struct cluster *c, struct cluster_session *s,
                           const char *by);
+/* A session that wrote has ended: fence what it may still ask, and have members that it
+ * has sent its writes to in the background begin anew.
+ */
+void cluster_session_left (struct cluster *c, struct cluster_array *a);
 /* Drop the oldest ended sessions beyond ENDED_SESSIONS_MAX, but for those that members
  * have not confirmed the end of.
  */

@@ -8,13 +8,23 @@
 
 #include "cluster-internal.h"
 
+/* The first session that does not send its writes there yet; NULL: all do. */
+static const struct cluster_session *
+sends_nothing (const struct cluster *c, const struct cluster_array *a,
+               unsigned member)
+{
+  const struct cluster_session *s = cluster_array_writer (c, a);
+
+  while (s && s->epoch >= a->rec.member[member].fence)
+    s = cluster_writer_next (c, a, s);
+  return s;
+}
+
 bool
 cluster_join_sends (const struct cluster *c, const struct cluster_array *a,
                     unsigned member)
 {
-  const struct cluster_session *writer = cluster_array_writer (c, a);
-
-  return writer == NULL || writer->epoch >= a->rec.member[member].fence;
+  return sends_nothing (c, a, member) == NULL;
 }
 
 /* The joining member has cleared its own intent bits as it copied.  A writer would go
@@ -53,6 +63,7 @@ cluster_join_order (const struct cluster *c, const struct cluster_array *a,
                     unsigned member, struct cluster_join_order *order)
 {
   const struct cluster_member *r = &a->rec.member[member];
+  const struct cluster_session *writer = cluster_array_writer (c, a);
   unsigned first = member - member % a->layout.n;
 
   if (r->state != MEMBER_JOINING || !cluster_join_sends (c, a, member) ||
@@ -64,6 +75,8 @@ cluster_join_order (const struct cluster *c, const struct cluster_array *a,
         !cluster_member_fenced (a, m) &&
         (a->disk[m]->heard || !cluster_array_writer (c, a)))
       return false; /* a writer whose session is over may still write to it */
+  if (writer && writer->rec.part.length > 0 && cluster_over_waits (a, 0))
+    return false; /* so may one of several */
   memset (order, 0, sizeof *order);
   order->epoch = r->fence;
   order->paused = r->paused;
@@ -81,7 +94,7 @@ cluster_join_waits (const struct cluster *c, const struct cluster_array *a,
                     unsigned member, char *text, size_t size)
 {
   const struct cluster_disk *d = a->disk[member];
-  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_session *writer = sends_nothing (c, a, member);
   struct cluster_join_order order;
 
   if (!d->alive)
@@ -90,8 +103,7 @@ cluster_join_waits (const struct cluster *c, const struct cluster_array *a,
     snprintf (text, size, "somebody to resume it: it is paused");
   else if (d->join.waits[0])
     snprintf (text, size, "%s", d->join.waits);
-  else if (writer && writer->epoch < a->rec.member[member].fence &&
-           !cluster_join_order (c, a, member, &order))
+  else if (writer && !cluster_join_order (c, a, member, &order))
     snprintf (text, size,
               "session %016" PRIx64 " on node %s, which is to send its writes "
               "there first",

@@ -64,9 +64,7 @@ bool
 cluster_life_reborn (const struct cluster *c, const struct cluster_array *a,
                      unsigned member)
 {
-  const struct cluster_session *writer = cluster_array_writer (c, a);
-
-  return writer && writer->alive &&
+  return cluster_writer_alive (c, a) &&
          a->rec.member[member].state == MEMBER_IN_SYNC &&
          cluster_life_unmet (a->disk[member]);
 }

@@ -10,6 +10,8 @@
  *   do so because it has lost another member;
  * - one that only a reader has lost: a reader's bad line must not take a member
  *   from the writer;
+ * - one that is well, and that one of several that write has lost alone: it is fenced and
+ *   given back to that one, whose session ends if that goes on (cluster_session_tick);
  * - one that has been taken back meanwhile: the report is about an earlier loss.
  */
 
@@ -60,6 +62,20 @@ without (const struct cluster *c, const struct cluster_array *a,
   cluster_array_leave_out (a, member, states);
 }
 
+/* The writer waits for a member that stays.  A change that waits for the writer would do
+ * so for ever: it is begun again when the writer can prepare itself.
+ */
+static void
+keep_waiting (struct cluster *c, struct cluster_session *s,
+              struct cluster_array *a, unsigned member)
+{
+  s->lost[member] = true;
+  cluster_changed_array (c, a);
+  if (a->rec.change.sessions &&
+      cluster_change_stalls (c, a, a->rec.change.states))
+    cluster_change_stay (c, a, CHANGE_CALLED_OFF, NULL);
+}
+
 /* A member with a last copy stays, and the writer waits for it. */
 static bool
 refuse_last_copy (struct cluster *c, uint64_t op, struct cluster_session *s,
@@ -78,18 +94,11 @@ refuse_last_copy (struct cluster *c, uint64_t op, struct cluster_session *s,
                    "Array %s waits on node %s: member %u cannot be left out, "
                    "for it has the only copy that is left of some data.",
                    a->rec.name, s->rec.node, member);
-    s->lost[member] = true;
     snprintf (s->stopped, sizeof s->stopped,
               "node %.63s lost member %u, which has the only copy that is left "
               "of some data",
               s->rec.node, member);
-    cluster_changed_array (c, a);
-    /* A change that waits for the writer would do so for ever.  It is begun again
-     * when the writer can prepare itself.
-     */
-    if (a->rec.change.sessions &&
-        cluster_change_stalls (c, a, a->rec.change.states))
-      cluster_change_stay (c, a, CHANGE_CALLED_OFF, NULL);
+    keep_waiting (c, s, a, member);
   }
   cluster_defer (c, op, CLUSTER_CONFLICT, "last-copy", HEARTBEAT_MS,
                  "member %u (%s) has the only copy that is left of some "
@@ -98,6 +107,38 @@ refuse_last_copy (struct cluster *c, uint64_t op, struct cluster_session *s,
                  member,
                  cluster_disk_words (a->disk[member], words, sizeof words),
                  a->rec.name);
+  return true;
+}
+
+/* One of several that write has lost a member that is well, and that not all others have
+ * lost: one bad line must not take a member from all.
+ */
+static bool
+refuse_apart (struct cluster *c, uint64_t op, struct cluster_session *s,
+              struct cluster_array *a, unsigned member)
+{
+  const struct cluster_session *other = NULL;
+  bool reached = false;
+  char words[320];
+  const char *why;
+
+  if (s->rec.part.length == 0 || !cluster_member_well (a, member, &why) ||
+      cluster_life_unmet (a->disk[member]))
+    return false;
+  while ((other = cluster_writer_next (c, a, other)))
+    reached |= other != s && other->alive && !other->said_lost[member];
+  if (!reached)
+    return false;
+  if (s->apart_live_ms == 0)
+    s->apart_live_ms = c->live_ms;
+  keep_waiting (c, s, a, member);
+  cluster_defer (
+    c, op, CLUSTER_CONFLICT, "in-use", HEARTBEAT_MS,
+    "member %u (%s) of array %s is well, and others who write reach "
+    "it: see to the connection from here to it; it is tried again "
+    "for %d s, then this session ends",
+    member, cluster_disk_words (a->disk[member], words, sizeof words),
+    a->rec.name, APART_MS / 1000);
   return true;
 }
 
@@ -170,15 +211,34 @@ take_reason (const char *said, char reason[REASON_SAID_BYTES])
     end[-1] = '\0';
 }
 
+/* Is the member just being fenced for the sake of another session, so that one of several
+ * that write is cut off from it for a moment?
+ */
+static bool
+is_cut (const struct cluster *c, const struct cluster_array *a,
+        const struct cluster_session *s, unsigned member)
+{
+  const struct cluster_change *change = &a->rec.change;
+  const struct cluster_disk *d = a->disk[member];
+
+  return s->rec.part.length > 0 && !s->lost[member] && d->heard && d->alive &&
+         !d->failed && !d->old_copy && d->took_place &&
+         !cluster_life_unmet (d) &&
+         (change->epoch && change->confirm[member]
+            ? c->live_ms < a->prepared_live_ms + ATTACH_MS
+            : c->live_ms < d->fenced_live_ms + HEARTBEAT_MS) &&
+         s->epoch < cluster_disk_min_epoch_wanted (d);
+}
+
 static void
 lost (struct cluster *c, uint64_t op, struct cluster_session *s,
       struct cluster_array *a, unsigned member, const char *said)
 {
   struct cluster_member *r = &a->rec.member[member];
-  struct cluster_session *writer = cluster_array_writer (c, a);
+  struct cluster_session *writer = NULL;
   struct cluster_change next;
   char reason[REASON_SAID_BYTES];
-  bool sessions;
+  bool sessions, rekeyed;
   struct waiting *w;
 
   /* First a heartbeat is to say in which epoch the session works: weftd may have
@@ -198,16 +258,21 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
     cluster_session_tell (c, op, a, s);
     return;
   }
-  if (cluster_rekey_cuts (c, a, s, member)) {
-    cluster_defer (c, op, CLUSTER_CONFLICT, "changing", HEARTBEAT_MS / 2,
-                   "member %u of array %s gets another key, and is given back "
-                   "then: report it again",
-                   member, a->rec.name);
+  rekeyed = cluster_rekey_cuts (c, a, s, member);
+  if (rekeyed || is_cut (c, a, s, member)) {
+    cluster_defer (
+      c, op, CLUSTER_CONFLICT, "changing", HEARTBEAT_MS / 2,
+      "member %u of array %s %s, and is given back then: report it "
+      "again",
+      member, a->rec.name,
+      rekeyed ? "gets another key"
+              : "is fenced for the sake of another session");
     return;
   }
   s->said_lost[member] = true;
   if (a->rec.change.epoch == 0 || a->rec.change.states[member] != MEMBER_OUT) {
     if (refuse_reader (c, op, s, a, member) ||
+        refuse_apart (c, op, s, a, member) ||
         refuse_last_copy (c, op, s, a, member) ||
         refuse_stalled (c, op, s, a, member))
       return;
@@ -222,7 +287,8 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
         snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
                   "member %u went out, which it may have copied from", member);
       /* A member that was not given back yet is tried again at once. */
-      if (a->rec.change.confirm[m] && !next.confirm[m] && writer)
+      while (a->rec.change.confirm[m] && !next.confirm[m] &&
+             (writer = cluster_writer_next (c, a, writer)))
         writer->retry_live_ms[m] = 0;
     }
     take_reason (said, reason);

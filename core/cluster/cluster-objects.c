@@ -212,6 +212,32 @@ cluster_array_writer (const struct cluster *c, const struct cluster_array *a)
   return cluster_writer_next (c, a, NULL);
 }
 
+struct cluster_session *
+cluster_writer_alive (const struct cluster *c, const struct cluster_array *a)
+{
+  struct cluster_session *s = cluster_array_writer (c, a);
+
+  while (s && !s->alive)
+    s = cluster_writer_next (c, a, s);
+  return s;
+}
+
+bool
+cluster_part_has (const struct cluster_part *part, uint64_t offset,
+                  uint64_t length)
+{
+  return part->length == 0 || (offset >= part->offset &&
+                               offset + length <= part->offset + part->length);
+}
+
+bool
+cluster_parts_meet (const struct cluster_part *a, const struct cluster_part *b)
+{
+  return a->length == 0 || b->length == 0 ||
+         (a->offset < b->offset + b->length &&
+          b->offset < a->offset + a->length);
+}
+
 struct cluster_node *
 cluster_node_find (const struct cluster *c, const char *name)
 {

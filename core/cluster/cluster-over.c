@@ -140,6 +140,21 @@ cluster_over_prune (struct cluster *c, struct cluster_array *a)
 }
 
 bool
+cluster_over_waits (const struct cluster_array *a, uint64_t session)
+{
+  for (unsigned i = 0; i < a->rec.over_count; i++) {
+    const struct cluster_over *o = &a->rec.over[i];
+
+    if (o->session == 0 || (session != 0 && o->session != session))
+      continue;
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (a->rec.member[m].state != MEMBER_OUT && !shut (a->disk[m], o))
+        return true;
+  }
+  return false;
+}
+
+bool
 cluster_over_has (const struct cluster_array *a, uint64_t session)
 {
   for (unsigned i = 0; i < a->rec.over_count; i++)

@@ -101,18 +101,17 @@ cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
   }
 }
 
-/* Has the writer lost a member, so that it can take part in no change?  without: a
- * member that goes out by the change, so that the writer need not have it; -1: none.
+/* Has somebody who writes lost a member, so that he can take part in no change?
+ * without: a member that goes out by the change, so that nobody need have it.
  */
 static bool
 writer_stalls (const struct cluster *c, const struct cluster_array *a,
-               int without)
+               unsigned without)
 {
   uint8_t states[ARRAY_MEMBERS_MAX];
 
   cluster_change_states (a, states);
-  if (without >= 0)
-    cluster_array_leave_out (a, (unsigned) without, states);
+  cluster_array_leave_out (a, without, states);
   return cluster_change_stalls (c, a, states);
 }
 
@@ -123,16 +122,18 @@ writer_stalls (const struct cluster *c, const struct cluster_array *a,
 bool
 cluster_rebuild_notice (struct cluster *c, struct cluster_array *a)
 {
-  struct cluster_session *writer = cluster_array_writer (c, a);
+  struct cluster_session *writer = NULL;
   bool any = false;
 
-  for (unsigned m = 0; m < a->layout.members && a->rec.change.epoch == 0; m++)
-    if (cluster_life_reborn (c, a, m) && !writer->lost[m] &&
-        (!cluster_array_can_leave_out (a, m) ||
-         writer_stalls (c, a, (int) m))) {
-      writer->lost[m] = any = true;
-      cluster_changed_array (c, a);
-    }
+  if (a->rec.change.epoch)
+    return false;
+  while ((writer = cluster_writer_next (c, a, writer)))
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (cluster_life_reborn (c, a, m) && !writer->lost[m] &&
+          (!cluster_array_can_leave_out (a, m) || writer_stalls (c, a, m))) {
+        writer->lost[m] = any = true;
+        cluster_changed_array (c, a);
+      }
   return any;
 }
 
@@ -159,7 +160,7 @@ cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
             : cluster_life_reborn (c, a, m) ? "it was started again"
                                             : NULL;
       /* These questions come last: they take long to answer, and are rarely asked. */
-      if (why && (change->epoch || any || writer_stalls (c, a, (int) m) ||
+      if (why && (change->epoch || any || writer_stalls (c, a, m) ||
                   !cluster_array_can_leave_out (a, m)))
         why = NULL;
     }
@@ -208,13 +209,27 @@ reset (struct cluster *c, struct cluster_array *a, unsigned m)
 /* ---- Joining, and in-sync again. ---- */
 
 bool
-cluster_rebuild_writer_well (const struct cluster *c,
-                             const struct cluster_array *a)
+cluster_rebuild_writers_well (const struct cluster *c,
+                              const struct cluster_array *a,
+                              const struct cluster_session **ill)
 {
-  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_session *s = NULL;
+  uint8_t states[ARRAY_MEMBERS_MAX];
 
-  if (writer)
-    return writer->heard && writer->alive && !writer_stalls (c, a, -1);
+  *ill = NULL;
+  cluster_change_states (a, states);
+  while ((s = cluster_writer_next (c, a, s))) {
+    bool well = s->heard && s->alive;
+
+    for (unsigned m = 0; m < a->layout.members; m++)
+      well &= !s->lost[m] || states[m] == MEMBER_OUT;
+    if (!well) {
+      *ill = s;
+      return false;
+    }
+  }
+  if (cluster_array_writer (c, a))
+    return true;
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.member[m].state == MEMBER_IN_SYNC &&
         !cluster_member_fenced (a, m))
@@ -225,10 +240,11 @@ cluster_rebuild_writer_well (const struct cluster *c,
 bool
 cluster_rebuild_finish (struct cluster *c, struct cluster_array *a)
 {
+  const struct cluster_session *ill;
   uint8_t states[ARRAY_MEMBERS_MAX];
   bool any = false;
 
-  if (a->rec.change.epoch || !cluster_rebuild_writer_well (c, a))
+  if (a->rec.change.epoch || !cluster_rebuild_writers_well (c, a, &ill))
     return false;
   cluster_change_states (a, states);
   for (unsigned m = 0; m < a->layout.members; m++)

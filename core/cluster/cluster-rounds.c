@@ -119,13 +119,16 @@ words (const struct cluster_array *a, struct words *w)
   return any;
 }
 
-/* Does the writer say how far it is? */
+/* Does somebody who writes say how far the writing is? */
 static bool
 written (const struct cluster *c, const struct cluster_array *a)
 {
-  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_session *s = NULL;
 
-  return writer && writer->heard && writer->alive;
+  while ((s = cluster_writer_next (c, a, s)))
+    if (s->heard && s->alive)
+      return true;
+  return false;
 }
 
 /* Nobody bears out what one node's member says; and nobody is ahead of it. */
@@ -187,10 +190,15 @@ uint64_t
 cluster_rounds_of_lost (const struct cluster *c, const struct cluster_array *a,
                         unsigned member)
 {
-  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_session *s = cluster_array_writer (c, a);
 
-  return writer && writer->said_lost[member] ? a->rec.round
-                                             : cluster_rounds_said (c, a);
+  if (s == NULL)
+    return cluster_rounds_said (c, a);
+  /* Where several write, the others may have gone on with rounds. */
+  for (; s; s = cluster_writer_next (c, a, s))
+    if (!s->said_lost[member])
+      return cluster_rounds_said (c, a);
+  return a->rec.round;
 }
 
 void
@@ -199,6 +207,9 @@ cluster_rounds_settle (struct cluster *c, struct cluster_array *a,
 {
   bool any = false;
 
+  /* One of several does not know which rounds the others have completed. */
+  if (writer->rec.part.length > 0)
+    return;
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_member *member = &a->rec.member[m];
     /* Did it go while this one wrote? */

@@ -86,7 +86,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
       cluster_kept_older (c, a);
     if (hb->epoch == a->rec.epoch)
       cluster_rounds_settle (c, a, s, hb->round_entered);
-    if (hb->equal)
+    if (hb->equal && s->rec.part.length == 0)
       cluster_kept_equal (c, a);
   }
   /* A process that serves a member of this epoch gets what is written now. */

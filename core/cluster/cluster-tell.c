@@ -188,9 +188,10 @@ cluster_session_grant (struct cluster *c, uint64_t op,
   cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
                "Node %s, process %" PRIu64 ", has attached array %s %s.",
                rec->node, rec->pid, a->rec.name,
-               rec->service    ? "to serve it"
-               : rec->writable ? "for writing"
-                               : "read-only");
+               rec->service           ? "to serve it"
+               : rec->part.length > 0 ? "for writing a part of it"
+               : rec->writable        ? "for writing"
+                                      : "read-only");
   cluster_reply_session (c, op, CLUSTER_REPLY_GRANT, a, s);
 }
 
@@ -222,11 +223,11 @@ cluster_session_committed (struct cluster *c, struct cluster_array *a,
   TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->kind == WAIT_ATTACH && w->array == a) {
       for (unsigned m = 0; m < a->layout.members; m++)
-        assert (!w->grant->writable || a->rec.member[m].state == MEMBER_OUT ||
+        assert (!w->fences || a->rec.member[m].state == MEMBER_OUT ||
                 a->rec.member[m].fence == a->rec.epoch);
-      if (w->grant->writable)
+      if (w->fences)
         cluster_kept_writer (c, a);
-      if (w->grant->writable || prepared || !cluster_array_behind (c, a))
+      if (w->fences || prepared || !cluster_array_behind (c, a))
         cluster_session_grant (c, w->op, a, w->grant);
       else
         cluster_tell_changing (c, w->op, a);

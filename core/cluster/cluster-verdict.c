@@ -184,7 +184,7 @@ static void
 say_array (struct verdict *v, const struct cluster *c,
            const struct cluster_array *a)
 {
-  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_session *writer = NULL;
   const struct cluster_change *change = &a->rec.change;
   char text[1500], words[32];
   uint64_t bad;
@@ -199,11 +199,12 @@ say_array (struct verdict *v, const struct cluster *c,
            a->rec.name, text);
     return;
   }
-  if (writer && writer->stopped[0])
-    say (v, CLUSTER_ERROR,
-         "Array %s has stopped: %s. Bring the member back, and it goes on by "
-         "itself; what was flushed is safe.",
-         a->rec.name, writer->stopped);
+  while ((writer = cluster_writer_next (c, a, writer)))
+    if (writer->stopped[0])
+      say (v, CLUSTER_ERROR,
+           "Array %s has stopped: %s. Bring the member back, and it goes on by "
+           "itself; what was flushed is safe.",
+           a->rec.name, writer->stopped);
   say_trouble (v, c, a);
   bad = cluster_array_bad_bytes (a);
   if (bad > 0)
@@ -444,8 +445,11 @@ cluster_check (const struct cluster *c)
     for (unsigned m = 0; m < a->layout.members; m++)
       assert (!s->lost[m] ||
               (s->rec.writable && a->rec.member[m].state == MEMBER_IN_SYNC));
-    /* No other session writes. */
-    assert (!s->rec.writable || cluster_array_writer (c, a) == s);
+    assert (s->rec.writable || s->rec.part.length == 0);
+    /* No other session writes what this one does. */
+    for (const struct cluster_session *other = s;
+         s->rec.writable && (other = cluster_writer_next (c, a, other));)
+      assert (!cluster_parts_meet (&s->rec.part, &other->rec.part));
   }
   TAILQ_FOREACH (w, &c->waitings, link) {
     const struct cluster_change *change = w->array ? &w->array->rec.change
@@ -453,9 +457,9 @@ cluster_check (const struct cluster *c)
 
     assert ((w->kind == WAIT_CONTENDER) == (w->heartbeat != NULL));
     assert ((w->kind != WAIT_ATTACH && w->kind != WAIT_LOST) || change->epoch);
-    if (w->kind != WAIT_ATTACH || !w->grant->writable)
+    if (w->kind != WAIT_ATTACH || !w->fences)
       continue;
-    /* Nobody writes while an attach waits, and all that stay are to confirm. */
+    /* Nobody writes while such an attach waits, and all that stay are to confirm. */
     assert (cluster_array_writer (c, w->array) == NULL);
     for (unsigned m = 0; m < w->array->layout.members; m++)
       assert (change->confirm[m] == (change->states[m] != MEMBER_OUT));

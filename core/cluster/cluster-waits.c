@@ -8,24 +8,25 @@
 
 #include "cluster-internal.h"
 
-/* What has to happen before a member that the writer has lost is given back to it. */
+/* What has to happen before a member that a writer has lost is given back to it. */
 static bool
 name_lost (const struct cluster *c, const struct cluster_array *a, char *text,
            size_t size)
 {
-  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_session *writer = NULL;
   char words[320];
 
-  for (unsigned m = 0; writer && m < a->layout.members; m++)
-    if (writer->lost[m] && c->live_ms < writer->retry_live_ms[m]) {
-      snprintf (text, size,
-                "node %s to reach member %u (%s): it is tried again in %" PRIu64
-                " s",
-                writer->rec.node, m,
-                cluster_disk_words (a->disk[m], words, sizeof words),
-                (writer->retry_live_ms[m] - c->live_ms + 999) / 1000);
-      return true;
-    }
+  while ((writer = cluster_writer_next (c, a, writer)))
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (writer->lost[m] && c->live_ms < writer->retry_live_ms[m]) {
+        snprintf (
+          text, size,
+          "node %s to reach member %u (%s): it is tried again in %" PRIu64 " s",
+          writer->rec.node, m,
+          cluster_disk_words (a->disk[m], words, sizeof words),
+          (writer->retry_live_ms[m] - c->live_ms + 999) / 1000);
+        return true;
+      }
   return false;
 }
 

@@ -250,7 +250,10 @@ struct cluster_session {
   uint64_t retry_live_ms[ARRAY_MEMBERS_MAX]; /* a lost member is given back to
                                                 the session no earlier */
   uint64_t retry_ms[ARRAY_MEMBERS_MAX]; /* how long that was put off last */
-  uint64_t told_epoch, told_change;     /* in the last reply to it */
+  uint64_t
+    apart_live_ms; /* of several that write: since when it has lost members, again
+                             and again, that others reach; 0: it has not */
+  uint64_t told_epoch, told_change; /* in the last reply to it */
   struct cluster_loss *loss; /* the last order that it got to accept a loss;
                                 NULL: none yet */
   uint64_t told_loss;        /* the number of the order in the last reply */
@@ -658,8 +661,8 @@ void cluster_array_tune (struct cluster *c, const struct cluster_input *in,
                          const char *array,
                          const struct cluster_array_tune *tune);
 
-/* The loss of bad ranges is accepted: they become zeroes.  The array's writer is
- * ordered once to do that; it writes zeroes block by block, only where no copy can
+/* The loss of bad ranges is accepted: they become zeroes.  Who writes there is ordered
+ * once to do that; it writes zeroes block by block, only where no copy can
  * be read.  When it is done, the ranges are in no member's list any more.
  */
 struct cluster_loss {
