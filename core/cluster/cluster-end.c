@@ -223,7 +223,8 @@ cluster_session_evict (struct cluster *c, const struct cluster_input *in,
 }
 
 /* One of several that write holds up every change of epoch for the others, while it can
- * take no part in it: it is silent, or a member that all others reach is lost to it.
+ * take no part in it: it is silent, or a member that others reach is lost to it.  Nothing
+ * is held up where nobody is heard, for it may be weftd that is cut off.
  */
 static void
 end_hindrance (struct cluster *c, struct cluster_session *s)
@@ -233,7 +234,8 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
   bool others = false, lost = false;
 
   while ((other = cluster_writer_next (c, a, other)))
-    others |= other != s && other->alive;
+    others |= other != s && other->alive &&
+              cluster_session_silent_ms (c, other) < QUIET_MS;
   for (unsigned m = 0; m < a->layout.members; m++)
     lost |= s->lost[m];
   if (!lost && c->live_ms >= s->apart_live_ms + RECONNECT_CALM_MS)

@@ -51,7 +51,8 @@ store_check (void)
       assert (weftd.store[j].kind != CLUSTER_RECORD_SESSION ||
               weftd.store[j].session.ended ||
               !weftd.store[j].session.writable ||
-              memcmp (weftd.store[j].session.array, s->array, 16) != 0);
+              memcmp (weftd.store[j].session.array, s->array, 16) != 0 ||
+              !cluster_parts_meet (&weftd.store[j].session.part, &s->part));
   }
 }
 

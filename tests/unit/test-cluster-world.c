@@ -182,7 +182,7 @@ disk_hears (struct disk *d, const struct message *m)
   if (m->kind != CLUSTER_REPLY_DISK)
     return;
   assert (m->generation >= d->generation);
-  if (m->over_count)
+  if (m->over_count && !d->holds)
     d->over = m->over[m->over_count - 1].number;
   d->generation = m->generation;
   memcpy (d->cluster, m->cluster, 16);
@@ -229,18 +229,31 @@ host_granted (struct host *h, const struct message *m)
   assert (s && !s->ended && strcmp (s->instance, h->instance) == 0);
   assert (a && a->epoch >= m->granted_epoch);
   if (h->writable && !h->attached) {
-    /* Everyone else is fenced, in truth, at every member, and he is not. */
-    for (unsigned i = 0; i < MEMBERS; i++)
-      assert (m->states[i] == MEMBER_OUT ||
-              world.disk[i].min_epoch >= m->granted_epoch);
-    if (m->session != h->session) {
-      assert (m->granted_epoch > world.highest_grant);
-      world.highest_grant = m->granted_epoch;
-    }
+    bool beside = false;
+
     for (unsigned i = 0; i < HOSTS; i++)
       if (&world.host[i] != h && world.host[i].attached &&
-          world.host[i].writable)
-        assert (stored_session (world.host[i].session)->ended);
+          world.host[i].writable &&
+          !stored_session (world.host[i].session)->ended) {
+        assert (!cluster_parts_meet (&h->part, &world.host[i].part));
+        beside = true;
+      }
+    /* Everyone else is fenced, in truth, at every member, and he is not; of several
+     * that write, those whose sessions are over.
+     */
+    for (unsigned i = 0; i < MEMBERS; i++)
+      assert (m->states[i] == MEMBER_OUT || beside ||
+              world.disk[i].min_epoch >= m->granted_epoch);
+    if (m->session != h->session) {
+      assert (m->granted_epoch > world.highest_grant ||
+              (beside && m->granted_epoch == world.highest_grant));
+      world.highest_grant = m->granted_epoch;
+    }
+    /* Where the others have ended meanwhile, weftd knew of them when it granted. */
+    for (unsigned i = 0; beside && i < a->over_count; i++)
+      for (unsigned k = 0; k < MEMBERS; k++)
+        assert (m->states[k] == MEMBER_OUT || !world.disk[k].holds ||
+                world.disk[k].min_epoch > a->over[i].epoch);
   }
   h->attached = true;
   h->fences = h->hears = m->fences;
@@ -394,6 +407,7 @@ host_attach (struct host *h)
 {
   struct cluster_attach a = { .pid = 7,
                               .writable = h->writable,
+                              .part = h->part,
                               .service = h->service,
                               .exports = h->exports,
                               .takeover = h->takeover,

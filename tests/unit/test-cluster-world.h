@@ -56,6 +56,7 @@ struct disk {
   enum cluster_join_phase phase;
   uint64_t join_epoch; /* that it copies for */
   bool slow;           /* it does not get to the end of its copying */
+  bool holds;          /* it does not confirm that sessions are over */
   char instance[16];
   bool alive;
   uint64_t op; /* outstanding; 0: none */
@@ -66,6 +67,7 @@ struct host {
   char node[16];
   bool alive, attached, over;
   bool writable;
+  struct cluster_part part; /* that it writes; of length 0: all */
   bool service; /* it asks to serve the array, for as long as it lives */
   bool exports; /* it listens for clients on other hosts */
   bool leaves;  /* it was told to */

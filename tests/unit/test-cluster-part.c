@@ -1,0 +1,502 @@
+/* test-cluster-part.c: several sessions write an array, each a part of it: who is let in
+ * beside whom, what becomes of one that ends, and of a member that one of them has lost.
+ */
+
+#include <config.h>
+
+#include "test-cluster-world.h"
+
+#define UNIT KiB (256) /* of create_of */
+
+/* Both write, each its half; and the first does, with the second to come. */
+static void
+halves (void)
+{
+  uint64_t half = array ()->layout.size / UNIT / 2 * UNIT;
+
+  writer->part = (struct cluster_part) { .offset = 0, .length = half };
+  other->part = (struct cluster_part) {
+    .offset = half, .length = array ()->layout.size - half
+  };
+}
+
+static void
+begin_one (void)
+{
+  begin_array ();
+  halves ();
+  attach_until_granted (writer);
+}
+
+static void
+begin_both (void)
+{
+  begin_one ();
+  attach_until_granted (other);
+}
+
+static unsigned
+writers (void)
+{
+  struct cluster_session *s = NULL;
+  unsigned count = 0;
+
+  while ((s = cluster_writer_next (engine, array (), s)))
+    count++;
+  return count;
+}
+
+/* The first fences all members, as one that writes alone does; the second disturbs
+ * nobody.
+ */
+static void
+test_beside (void)
+{
+  uint64_t epoch;
+
+  begin_array ();
+  halves ();
+  epoch = rec ()->epoch;
+  attach_until_granted (writer);
+  assert (rec ()->epoch == epoch + 1);
+  for (unsigned m = 0; m < MEMBERS; m++)
+    assert (world.disk[m].min_epoch == epoch + 1);
+  attach_until_granted (other);
+  attach_until_granted (reader);
+  assert (rec ()->epoch == epoch + 1 && rec ()->change.epoch == 0);
+  assert (writers () == 2 && !writer->over && whole ());
+  live_on (60);
+  assert (writers () == 2 && whole () && rec ()->epoch == epoch + 1);
+}
+
+/* Who attaches alone, or what another has, is refused, and the holder is named. */
+static void
+test_held (void)
+{
+  struct cluster_part half;
+
+  begin_one ();
+  half = other->part;
+  other->part = (struct cluster_part) { 0 };
+  assert (strcmp (attach_refusal (other), "held") == 0);
+  other->part = (struct cluster_part) {
+    .offset = writer->part.length - UNIT, .length = 2 * UNIT
+  };
+  host_attach (other);
+  UNTIL (other->op == 0);
+  assert (strcmp (other->code, "held") == 0);
+  other->part = half;
+  attach_until_granted (other);
+  detach (other);
+
+  /* And the reverse: nobody has a part beside who has all. */
+  detach (writer);
+  UNTIL (rec ()->change.epoch == 0);
+  come_again (writer);
+  come_again (other);
+  snprintf (writer->instance, 16, "h0 again");
+  snprintf (other->instance, 16, "h1 again");
+  writer->part = (struct cluster_part) { 0 };
+  attach_until_granted (writer);
+  assert (strcmp (attach_refusal (other), "held") == 0);
+  assert (writers () == 1);
+}
+
+static void
+refuse_part (uint64_t offset, uint64_t length)
+{
+  struct cluster_attach at = { .node = "host1",
+                               .instance = "h1",
+                               .writable = true,
+                               .by_admin = true,
+                               .part = { offset, length } };
+  uint64_t epoch = rec ()->epoch;
+
+  REFUSED (CLUSTER_INVALID, "part", cluster_attach (engine, in, "a", &at));
+  assert (strcmp (world.answer.problem.field, "part") == 0);
+  assert (rec ()->epoch == epoch && rec ()->change.epoch == 0);
+  assert (writers () == 1);
+}
+
+/* A part that is none. */
+static void
+test_bad_parts (void)
+{
+  uint64_t size;
+
+  begin_one ();
+  size = array ()->layout.size;
+  refuse_part (size, UNIT);
+  refuse_part (size - UNIT, 2 * UNIT);
+  refuse_part (UNIT / 2, UNIT);
+  refuse_part (0, UNIT + 512);
+  refuse_part (UINT64_MAX - UNIT + 1, 2 * UNIT);
+  refuse_part (0, UINT64_MAX);
+}
+
+/* There are WRITERS_MAX at most. */
+static void
+test_too_many (void)
+{
+  struct cluster_attach at = { .node = "host1",
+                               .writable = true,
+                               .by_admin = true,
+                               .part = { .length = UNIT } };
+
+  begin_one ();
+  for (unsigned i = 1; i <= WRITERS_MAX; i++) {
+    at.part.offset = writer->part.length + i * UNIT;
+    snprintf (at.instance, sizeof at.instance, "p%u", i);
+    if (i < WRITERS_MAX) {
+      ASK (cluster_attach (engine, in, "a", &at));
+      assert (world.answer.kind == CLUSTER_REPLY_GRANT);
+    }
+    else
+      REFUSED (CLUSTER_CONFLICT, "too-many",
+               cluster_attach (engine, in, "a", &at));
+  }
+  assert (writers () == WRITERS_MAX);
+}
+
+/* One ends; evicted: by an order.  Its part is not given before every member has
+ * confirmed that, and nobody else is disturbed.
+ */
+static void
+test_end (bool evicted)
+{
+  uint64_t epoch, old = 0;
+
+  begin_both ();
+  epoch = rec ()->epoch;
+  old = other->session;
+  world.disk[2].holds = true;
+  if (evicted) {
+    fall_silent (other);
+    CALL (++weftd.op,
+          cluster_session_evict (engine, in, other->session, "kim"));
+    carry_out ();
+    other->attached = false;
+  }
+  else
+    detach (other);
+  assert (rec ()->epoch == epoch && rec ()->change.epoch == 0);
+  assert (writers () == 1 && cluster_over_waits (array (), old));
+  come_again (other);
+  snprintf (other->instance, 16, "h1 again");
+  for (unsigned i = 0; i < 40; i++) {
+    if (other->op == 0)
+      host_attach (other);
+    live ();
+    assert (!other->attached && rec ()->change.epoch == 0);
+  }
+  assert (strcmp (other->code, "changing") == 0);
+  world.disk[2].holds = false;
+  live_on (8);
+  attach_until_granted (other);
+  assert (other->session != old && writers () == 2);
+  assert (rec ()->epoch == epoch && !writer->over);
+}
+
+/* The last one that ends has all members fenced, as one that writes alone. */
+static void
+test_last_end (void)
+{
+  uint64_t epoch;
+
+  begin_both ();
+  epoch = rec ()->epoch;
+  detach (writer);
+  assert (rec ()->epoch == epoch);
+  detach (other);
+  UNTIL (rec ()->epoch > epoch && rec ()->change.epoch == 0);
+  for (unsigned m = 0; m < MEMBERS; m++)
+    assert (world.disk[m].min_epoch > epoch);
+}
+
+/* One is silent: it holds up no change for the others, for it ends.  The only one that is
+ * left does not, however long it is silent.
+ */
+static void
+test_silent (void)
+{
+  uint64_t silent_ms;
+
+  begin_both ();
+  fall_silent (other);
+  silent_ms = weftd.now_ms;
+  cut_off (1);
+  report_lost (writer, 1);
+  assert (state (1) == MEMBER_OUT && session (other)->rec.ended);
+  assert (weftd.now_ms - silent_ms >= SESSION_TTL_MS - HEARTBEAT_MS);
+  assert (weftd.now_ms - silent_ms < SESSION_TTL_MS + 2 * HEARTBEAT_MS);
+  other->alive = true;
+  UNTIL (other->over);
+  fall_silent (writer);
+  live_on (80);
+  assert (!session (writer)->rec.ended);
+}
+
+/* Who is silent while nobody is heard (weftd was away, say) is not ended before another
+ * is heard again.
+ */
+static void
+test_all_silent (void)
+{
+  begin_both ();
+  fall_silent (writer);
+  fall_silent (other);
+  live_on (80);
+  assert (writers () == 2);
+  writer->alive = true;
+  UNTIL (session (other)->rec.ended);
+  assert (!session (writer)->rec.ended && !writer->over);
+}
+
+/* What one that ends has sent to a joiner may not have come: it begins anew, also where
+ * it was about to become in-sync, and where all others had prepared themselves.
+ */
+static void
+test_joiner_begins_anew (bool nearly)
+{
+  uint64_t fence;
+
+  begin_both ();
+  world.disk[1].slow = true;
+  cut_off (1);
+  while (state (1) != MEMBER_OUT) {
+    if (writer->op == 0)
+      lost (writer, 1);
+    if (other->op == 0)
+      lost (other, 1);
+    live ();
+  }
+  heard_again (1);
+  UNTIL (world.disk[1].phase == CLUSTER_JOIN_COPYING);
+  fence = member (1)->fence;
+  if (nearly) {
+    other->busy = true;
+    world.disk[1].slow = false;
+    UNTIL (rec ()->change.epoch && writer->prepared == rec ()->change.epoch);
+    assert (rec ()->change.states[1] == MEMBER_IN_SYNC);
+    world.disk[1].slow = true;
+  }
+  detach (other);
+  assert (state (1) == MEMBER_JOINING);
+  UNTIL (member (1)->fence > fence && rec ()->change.epoch == 0);
+  assert (state (1) == MEMBER_JOINING && member (0)->fence < fence);
+  world.disk[1].slow = false;
+  UNTIL (whole ());
+  assert (!writer->over);
+}
+
+/* One alone has lost a member that is well: it stays, and is given back; if that does not
+ * help the session ends, and the others have the member still.
+ */
+static void
+test_apart (void)
+{
+  uint64_t fence, begin;
+
+  begin_both ();
+  fence = member (1)->fence;
+  lost (other, 1);
+  UNTIL (other->op == 0);
+  assert (strcmp (other->code, "in-use") == 0);
+  /* The fence cuts the others off, too, which is no loss. */
+  UNTIL (rec ()->change.epoch && rec ()->change.confirm[1]);
+  world.disk[1].op = UINT64_MAX; /* it confirms late */
+  live ();
+  lost (writer, 1);
+  UNTIL (writer->op == 0);
+  assert (strcmp (writer->code, "changing") == 0);
+  world.disk[1].op = 0;
+  UNTIL (member (1)->fence > fence && rec ()->change.epoch == 0);
+  assert (state (1) == MEMBER_IN_SYNC && !session (other)->lost[1]);
+  live_on (130); /* all is well for long */
+  assert (writers () == 2);
+
+  begin = weftd.now_ms;
+  while (!session (other)->rec.ended) {
+    if (other->op == 0)
+      lost (other, 1);
+    live ();
+    assert (state (1) == MEMBER_IN_SYNC);
+  }
+  assert (weftd.now_ms - begin >= APART_MS);
+  assert (weftd.now_ms - begin < APART_MS + 4 * HEARTBEAT_MS);
+  assert (writers () == 1 && whole ());
+}
+
+/* All have lost it: it goes, though weftd hears it well. */
+static void
+test_lost_by_all (void)
+{
+  begin_both ();
+  lost (other, 1);
+  UNTIL (other->op == 0);
+  assert (state (1) == MEMBER_IN_SYNC);
+  report_lost (writer, 1);
+  UNTIL (other->states[1] == MEMBER_OUT);
+  assert (writers () == 2);
+}
+
+/* A change for which one of them is not prepared waits for that one. */
+static void
+test_all_prepare (void)
+{
+  begin_both ();
+  other->busy = true;
+  cut_off (1);
+  live_on (24); /* it is silent */
+  lost (writer, 1);
+  live_on (20);
+  assert (state (1) == MEMBER_IN_SYNC && rec ()->change.sessions);
+  other->busy = false;
+  UNTIL (state (1) == MEMBER_OUT);
+}
+
+/* A missing member goes out before one more is let in. */
+static void
+test_missing_member (void)
+{
+  begin_one ();
+  cut_off (3);
+  live_on (60);
+  assert (state (3) == MEMBER_IN_SYNC); /* nobody has noticed */
+  attach_until_granted (other);
+  assert (other->states[3] == MEMBER_OUT && writers () == 2);
+}
+
+/* While a member is not in-sync, one more is let in when all are prepared. */
+static void
+test_degraded (void)
+{
+  begin_one ();
+  world.disk[1].slow = true;
+  die (1);
+  writer->busy = true;
+  host_attach (other);
+  live_on (8);
+  assert (!other->attached);
+  writer->busy = false;
+  attach_until_granted (other);
+  assert (other->states[1] == MEMBER_OUT && writers () == 2);
+}
+
+/* A takeover of a part ends who has it, and nobody else. */
+static void
+test_takeover (void)
+{
+  struct cluster_session *old;
+
+  begin_both ();
+  old = session (other);
+  reader->writable = reader->takeover = true;
+  reader->part = other->part;
+  attach_until_granted (reader);
+  assert (old->rec.ended && !session (writer)->rec.ended && writers () == 2);
+  UNTIL (other->over);
+  /* By one that is to write alone: all end. */
+  come_again (other);
+  snprintf (other->instance, 16, "h1 again");
+  other->takeover = true;
+  other->part = (struct cluster_part) { 0 };
+  attach_until_granted (other);
+  assert (writers () == 1);
+  UNTIL (writer->over && reader->over);
+}
+
+/* Two join beside a third at the same time, while a member is not in-sync: of those that
+ * want the same, one is let in.
+ */
+static void
+test_same_part_twice (void)
+{
+  begin_one ();
+  die (1);
+  writer->busy = true;
+  reader->writable = true;
+  reader->part = other->part;
+  host_attach (other);
+  live_on (4);
+  host_attach (reader);
+  UNTIL (reader->op == 0);
+  assert (strcmp (reader->code, "held") == 0);
+  writer->busy = false;
+  attach_until_granted (other);
+  assert (writers () == 2);
+}
+
+/* weftd is killed after each of its actions in the life of two. */
+static void
+day (void)
+{
+  make_array_of (LAYOUT_RAIDX);
+  halves ();
+  attach_until_granted (writer);
+  attach_until_granted (other);
+  cut_off (2);
+  while (state (2) != MEMBER_OUT) {
+    if (writer->op == 0)
+      lost (writer, 2);
+    if (other->op == 0)
+      lost (other, 2);
+    live ();
+  }
+  heard_again (2);
+  UNTIL (whole () && other->states[2] == MEMBER_IN_SYNC);
+  fall_silent (other);
+  UNTIL (session (other) == NULL || session (other)->rec.ended);
+  assert (session (writer) && !session (writer)->rec.ended);
+  other->alive = true;
+  UNTIL (other->over);
+  snprintf (other->instance, 16, "h1 again");
+  come_again (other);
+  attach_until_granted (other);
+  assert (writers () == 2);
+  detach (writer);
+  detach (other);
+  UNTIL (whole ());
+}
+
+static void
+test_every_kill (void)
+{
+  unsigned long actions;
+
+  world_init (1);
+  day ();
+  actions = world.actions;
+  for (unsigned long k = 1; k <= actions; k++) {
+    world_init (1);
+    weftd.kill_at = k;
+    day ();
+    assert (world.kills <= 1);
+  }
+  printf ("a kill after each of %lu actions\n", actions);
+}
+
+int
+main (void)
+{
+  test_beside ();
+  test_held ();
+  test_bad_parts ();
+  test_too_many ();
+  test_end (false);
+  test_end (true);
+  test_last_end ();
+  test_silent ();
+  test_all_silent ();
+  test_joiner_begins_anew (false);
+  test_joiner_begins_anew (true);
+  test_apart ();
+  test_lost_by_all ();
+  test_all_prepare ();
+  test_missing_member ();
+  test_degraded ();
+  test_takeover ();
+  test_same_part_twice ();
+  test_every_kill ();
+  return 0;
+}
