@@ -31,12 +31,22 @@
 
 #include "cluster-internal.h"
 
-/* Is this one, or what is to be granted to it, in the way of the attach? */
+/* Is what is to be granted so in the way of the attach? */
 static bool
 conflicts (const struct cluster_session_record *rec,
            const struct cluster_attach *attach)
 {
   return rec->writable && cluster_parts_meet (&rec->part, &attach->part);
+}
+
+/* Is this session?  Who is silent is, whatever it writes: it would hold up the next
+ * change of epoch.
+ */
+static bool
+in_the_way (const struct cluster_session *s,
+            const struct cluster_attach *attach)
+{
+  return !s->alive || conflicts (&s->rec, attach);
 }
 
 /* The session that is in the way of one that is to write, one that is not silent before
@@ -49,7 +59,7 @@ holder_of (const struct cluster *c, const struct cluster_array *a,
   struct cluster_session *s = NULL, *silent = NULL;
 
   while ((s = cluster_writer_next (c, a, s)))
-    if (!conflicts (&s->rec, attach))
+    if (!in_the_way (s, attach))
       continue;
     else if (s->alive)
       return s;
@@ -66,7 +76,7 @@ is_beside (const struct cluster *c, const struct cluster_array *a,
   const struct cluster_session *s = NULL;
 
   while (attach->writable && (s = cluster_writer_next (c, a, s)))
-    if (!conflicts (&s->rec, attach))
+    if (!in_the_way (s, attach))
       return true;
   return false;
 }
@@ -399,7 +409,7 @@ refuse_part (struct cluster *c, uint64_t op, const struct cluster_array *a,
     return true;
   }
   while ((s = cluster_writer_next (c, a, s)))
-    count += !conflicts (&s->rec, attach);
+    count += !in_the_way (s, attach);
   if (count < WRITERS_MAX)
     return false;
   cluster_refuse (c, op, CLUSTER_CONFLICT, "too-many",

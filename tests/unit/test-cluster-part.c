@@ -79,9 +79,8 @@ test_held (void)
   half = other->part;
   other->part = (struct cluster_part) { 0 };
   assert (strcmp (attach_refusal (other), "held") == 0);
-  other->part = (struct cluster_part) {
-    .offset = writer->part.length - UNIT, .length = 2 * UNIT
-  };
+  other->part = (struct cluster_part) { .offset = writer->part.length - UNIT,
+                                        .length = 2 * UNIT };
   host_attach (other);
   UNTIL (other->op == 0);
   assert (strcmp (other->code, "held") == 0);
@@ -427,6 +426,81 @@ test_same_part_twice (void)
   assert (writers () == 2);
 }
 
+/* Who writes the bad range is to make zeroes of it; a range that is nobody's, or of two,
+ * is nobody's to make zeroes of.
+ */
+static void
+test_loss_of_a_part (void)
+{
+  struct cluster_loss loss = { .count = 1 };
+  struct cluster_disk_heartbeat hb;
+  static struct bad_list bad;
+  struct layout_piece p;
+
+  begin_both ();
+  layout_map (&array ()->layout, other->part.offset, 4096, &p);
+  assert (bad_add (&bad, p.copy[0].offset, 4096, BAD_RESYNC));
+  bad.sequence = 1;
+  hb = disk_words (&world.disk[p.copy[0].member], 0);
+  hb.bad = bad;
+  CALL (++weftd.op, cluster_disk_heartbeat (engine, in, &hb));
+  carry_out ();
+  loss.range[0].offset = other->part.offset - 4096;
+  loss.range[0].length = 8192;
+  REFUSED (CLUSTER_CONFLICT, "not-attached",
+           cluster_array_accept_loss (engine, in, "a", &loss));
+  loss.range[0].offset = other->part.offset;
+  loss.range[0].length = 4096;
+  ASK (cluster_array_accept_loss (engine, in, "a", &loss));
+  assert (world.answer.kind == CLUSTER_REPLY_ARRAY);
+  assert (cluster_session_loss (engine, session (other))->count == 1);
+  assert (cluster_session_loss (engine, session (writer)) == NULL);
+}
+
+/* A fence of its node is answered when all members have confirmed its end. */
+static void
+test_fence (void)
+{
+  bool answered;
+
+  begin_both ();
+  world.disk[2].holds = true;
+  world.admin_answered = false;
+  CALL (world.admin_op = ++weftd.op,
+        cluster_node_fence (engine, in, other->node, true, "kim"));
+  live_on (20);
+  answered = world.admin_answered;
+  assert (!answered && session (other)->rec.ended);
+  world.disk[2].holds = false;
+  UNTIL (world.admin_answered);
+  assert (world.admin.kind == CLUSTER_REPLY_NODE && writers () == 1);
+}
+
+/* No member begins to copy before it is known that nothing runs any more of one that
+ * wrote.
+ */
+static void
+test_copies_later (void)
+{
+  begin_both ();
+  cut_off (1);
+  while (state (1) != MEMBER_OUT) {
+    if (writer->op == 0)
+      lost (writer, 1);
+    if (other->op == 0)
+      lost (other, 1);
+    live ();
+  }
+  world.disk[2].holds = true;
+  detach (other);
+  heard_again (1);
+  live_on (40);
+  assert (state (1) == MEMBER_JOINING);
+  assert (world.disk[1].phase == CLUSTER_JOIN_WAITING);
+  world.disk[2].holds = false;
+  UNTIL (whole ());
+}
+
 /* weftd is killed after each of its actions in the life of two. */
 static void
 day (void)
@@ -497,6 +571,9 @@ main (void)
   test_degraded ();
   test_takeover ();
   test_same_part_twice ();
+  test_loss_of_a_part ();
+  test_fence ();
+  test_copies_later ();
   test_every_kill ();
   return 0;
 }

@@ -215,7 +215,8 @@ disk_hears (struct disk *d, const struct message *m)
   }
   if (d->phase == CLUSTER_JOIN_NONE || d->join_epoch != m->order)
     d->phase = CLUSTER_JOIN_WAITING;
-  else if (d->phase < (d->slow ? CLUSTER_JOIN_COPYING : CLUSTER_JOIN_SYNCED))
+  else if (m->order &&
+           d->phase < (d->slow ? CLUSTER_JOIN_COPYING : CLUSTER_JOIN_SYNCED))
     d->phase++;
   d->join_epoch = m->order;
 }
@@ -229,15 +230,17 @@ host_granted (struct host *h, const struct message *m)
   assert (s && !s->ended && strcmp (s->instance, h->instance) == 0);
   assert (a && a->epoch >= m->granted_epoch);
   if (h->writable && !h->attached) {
-    bool beside = false;
+    /* Or he was beside somebody who has ended since. */
+    bool beside = s->part.length > 0;
 
-    for (unsigned i = 0; i < HOSTS; i++)
-      if (&world.host[i] != h && world.host[i].attached &&
-          world.host[i].writable &&
-          !stored_session (world.host[i].session)->ended) {
-        assert (!cluster_parts_meet (&h->part, &world.host[i].part));
-        beside = true;
-      }
+    for (size_t i = 0; i < weftd.stored; i++) {
+      const struct cluster_session_record *o = &weftd.store[i].session;
+
+      if (weftd.store[i].kind == CLUSTER_RECORD_SESSION && !o->ended &&
+          o->writable && o->id != m->session &&
+          memcmp (o->array, s->array, 16) == 0)
+        assert (!cluster_parts_meet (&s->part, &o->part));
+    }
     /* Everyone else is fenced, in truth, at every member, and he is not; of several
      * that write, those whose sessions are over.
      */
@@ -245,9 +248,9 @@ host_granted (struct host *h, const struct message *m)
       assert (m->states[i] == MEMBER_OUT || beside ||
               world.disk[i].min_epoch >= m->granted_epoch);
     if (m->session != h->session) {
-      assert (m->granted_epoch > world.highest_grant ||
-              (beside && m->granted_epoch == world.highest_grant));
-      world.highest_grant = m->granted_epoch;
+      assert (beside || m->granted_epoch > world.highest_grant);
+      if (world.highest_grant < m->granted_epoch)
+        world.highest_grant = m->granted_epoch;
     }
     /* Where the others have ended meanwhile, weftd knew of them when it granted. */
     for (unsigned i = 0; beside && i < a->over_count; i++)

@@ -211,10 +211,30 @@ life (void)
     restart_host (&world.host[h]);
     world.host[h].busy = false;
   }
+  /* A session that nobody has any more ends when weftd has not heard of it for long. */
+  if (writer->part.length > 0)
+    world.kill_percent = 0;
   writer->takeover = true;
   attach_until_granted (writer);
   UNTIL (whole ());
   assert (cluster_read_only (engine) == NULL);
+}
+
+/* Each that writes has a part of its own, or now and then what another may have. */
+static void
+life_in_parts (void)
+{
+  uint64_t unit = KiB (256);
+
+  for (unsigned i = 0; i < HOSTS; i++) {
+    world.host[i].writable = i < 2 || rnd () % 2;
+    world.host[i].part = (struct cluster_part) {
+      .offset = (i + rnd () % 2) * 4 * unit, .length = (1 + rnd () % 4) * unit
+    };
+    if (!world.host[i].writable || rnd () % 8 == 0)
+      world.host[i].part.length = 0;
+  }
+  life ();
 }
 
 /* With random kills, and a store that lags behind: up to so many percent. */
@@ -243,5 +263,6 @@ main (void)
   test_every_kill ();
   test_random_runs ("a day", day, 150, 4, 60);
   test_random_runs ("life", life, 60, 3, 40);
+  test_random_runs ("life in parts", life_in_parts, 60, 3, 40);
   return 0;
 }
