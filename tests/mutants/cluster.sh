@@ -55,9 +55,55 @@ mutant ended-holder-is-not-asked test-cluster-attach cluster-candidates.c \
   'holder->poll == NULL &&
           cluster_session_silent_ms (c, holder) >= CHALLENGE_MS)' '1)'
 mutant takeover-leaves-the-old-session test-cluster-attach cluster-attach.c \
-  '  cluster_session_end (c, old,
-                       "node' '  if (0) cluster_session_end (c, old,
-                       "node'
+  'while ((old = holder_of (c, a, attach)))' 'while (0 && (old = holder_of (c, a, attach)))'
+
+# Several that write.
+mutant parts-overlap test-cluster-part cluster-attach.c \
+  'return rec->writable && cluster_parts_meet (&rec->part, &attach->part);' \
+  'return rec->writable && rec->part.length == 0;'
+mutant part-of-no-units test-cluster-part cluster-attach.c \
+  'part->offset % a->layout.unit != 0 ||' ''
+mutant part-beyond-the-end test-cluster-part cluster-attach.c \
+  'part->length > size - part->offset ||' ''
+mutant one-too-many-writes test-cluster-part cluster-attach.c \
+  'if (count < WRITERS_MAX)' 'if (1)'
+mutant part-is-given-before-its-end-is-confirmed test-cluster-part cluster-attach.c \
+  'else if (!cluster_over_waits (a, 0) &&' 'else if ('
+mutant end-is-confirmed-by-one test-cluster-part cluster-over.c \
+  'if (a->rec.member[m].state != MEMBER_OUT && !shut (a->disk[m], o))
+        return true;' 'if (m == 0 && !shut (a->disk[m], o)) return true;'
+mutant one-of-several-goes-on-silent test-cluster-part cluster-end.c \
+  'if (!s->alive)
+    cluster_session_cut' 'if (0)
+    cluster_session_cut'
+mutant all-end-where-weftd-is-cut-off test-cluster-part cluster-end.c \
+  'cluster_session_silent_ms (c, other) < QUIET_MS' '1'
+mutant joiner-goes-on-when-one-of-several-ends test-cluster-part cluster-end.c \
+  'else if (joins)' 'else if (0)'
+mutant nearly-joined-goes-on-when-one-of-several-ends test-cluster-part cluster-end.c \
+  '    states[m] = MEMBER_JOINING;
+    confirm[m] = joins = true;' '    confirm[m] = joins = states[m] == MEMBER_JOINING;'
+mutant joiner-copies-from-who-is-still-written test-cluster-part cluster-join.c \
+  'return false; /* so may one of several */' ';'
+mutant one-bad-line-takes-a-member-from-all test-cluster-part cluster-lost.c \
+  'if (!reached)' 'if (1)'
+mutant fence-for-another-is-a-loss test-cluster-part cluster-lost.c \
+  'if (rekeyed || is_cut (c, a, s, member)) {' 'if (rekeyed) {'
+mutant one-apart-stays-for-ever test-cluster-part cluster-end.c \
+  'c->live_ms >= s->apart_live_ms + APART_MS' '0'
+mutant one-of-several-need-not-prepare test-cluster-part cluster-change.c \
+  '(s->rec.writable || s->alive) && s->prepared' '((s->rec.writable && s->rec.part.length == 0) || s->alive) && s->prepared' 
+mutant missing-member-keeps-one-more-out test-cluster-part cluster-attach.c \
+  '    cluster_change_put_out (c, a, states);
+  }' '  }'
+mutant silent-one-keeps-parts test-cluster cluster-attach.c \
+  'return !s->alive || conflicts (&s->rec, attach);' 'return conflicts (&s->rec, attach);'
+mutant zeroes-are-made-by-anybody test-cluster-part cluster-bad.c \
+  's->alive && cluster_part_has (&s->rec.part, offset, length)' 's->alive'
+mutant fence-of-a-node-forgets-a-part test-cluster-part cluster-fence.c \
+  'cluster_over_waits (a, s->rec.id))
+      return false;' '0)
+      return false;'
 
 # Members that go out.
 mutant last-copy-goes-out "sim-cluster test-cluster-lost" cluster-lost.c \
@@ -93,10 +139,9 @@ mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-epoch.c \
 mutant idle-writer-keeps-readers-out test-cluster-lost cluster-rebuild.c \
   'writer->lost[m] = any = true;' ';'
 mutant stalled-writer-keeps-readers-out test-cluster-key cluster-rebuild.c \
-  '||
-         writer_stalls (c, a, (int) m))) {' ')) {'
+  '|| writer_stalls (c, a, m))) {' ')) {'
 mutant restarted-member-is-given-back-too-soon test-cluster-key cluster-epoch.c \
-  'spare_reborn (c, a, writer, confirm);' ''
+  'spare_reborn (c, a, confirm);' ''
 mutant nobody-is-given-back-for-another-s-sake test-cluster-key cluster-epoch.c \
   '(lost == 1 || back > 1) &&' ''
 
@@ -108,7 +153,7 @@ mutant joiner-without-fence test-cluster-attach cluster-rebuild.c \
 mutant joiner-fences-nobody-else test-cluster-attach cluster-change.c \
   '[CHANGE_JOIN] = { MEMBERS_THESE_OR_ALL,' '[CHANGE_JOIN] = { MEMBERS_THESE,'
 mutant joiner-copies-before-the-writer-sends "sim-cluster test-cluster-rebuild" cluster-join.c \
-  'return writer == NULL || writer->epoch >= a->rec.member[member].fence;' \
+  'return sends_nothing (c, a, member) == NULL;' \
   'return true;'
 mutant joiner-copies-from-one-not-in-sync test-cluster-rebuild cluster-join.c \
   'order->source[m] = a->rec.member[m].state == MEMBER_IN_SYNC;' \
@@ -215,11 +260,11 @@ mutant writer-is-told-what-one-member-says test-cluster-doubt cluster-rounds.c \
 mutant liar-adds-a-round-beside-the-writer test-cluster-doubt cluster-rounds.c \
   'written (c, a) && a->rec.change.epoch == 0 ? w.second' '0 ? w.second'
 mutant liar-has-who-is-lost-rebuilt test-cluster-doubt cluster-rounds.c \
-  'writer && writer->said_lost[member] ? a->rec.round' '0 ? a->rec.round'
+  '    if (!s->said_lost[member])' '    if (1)'
 mutant lost-member-s-round-is-too-low test-cluster-doubt cluster-rounds.c \
-  '? a->rec.round
-' '? a->rec.round - 1
-'
+  'return cluster_rounds_said (c, a);
+  return a->rec.round;' 'return cluster_rounds_said (c, a);
+  return a->rec.round - 1;'
 mutant liar-has-who-is-put-out-rebuilt test-cluster-doubt cluster-rounds.c \
   'member->round <= last)' '1)'
 mutant rounds-completed-before-its-word-count test-cluster-doubt cluster-rounds.c \
@@ -467,7 +512,7 @@ mutant serves-beside-one-that-is-let-in test-cluster-service cluster-candidates.
 mutant any-node-serves test-cluster-service cluster-attach.c \
   'cluster_service_find (a, attach->node) == a->rec.service_nodes)' '0)'
 mutant served-array-is-written-aside test-cluster-service cluster-attach.c \
-  '!attach->service && attach->writable && !attach->takeover &&' '0 &&'
+  '!attach->service && attach->writable && a->rec.service_nodes > 0 &&' '0 &&'
 mutant first-come-serves test-cluster-service cluster-candidates.c \
   'rank (c, a, other) < rank (c, a, i))
       return false;' '0)
@@ -514,7 +559,7 @@ mutant lapse-beside-the-server-is-forgotten test-cluster-service cluster-kept.c 
 mutant detached-and-lost test-cluster-service cluster-kept.c \
   'a->rec.writer_epoch = 0;' ''
 mutant eviction-is-a-detach test-cluster-service cluster-end.c \
-  's->rec.writable && by == NULL)' 's->rec.writable)'
+  's->rec.writable && s->rec.part.length == 0 && by == NULL)' 's->rec.writable)'
 mutant equal-with-the-grant test-cluster-service cluster-kept.c \
   'a->rec.unequal = a->rec.writer_epoch != 0;' ''
 mutant unequal-copy-goes-out sim-crashes cluster-kept.c \
@@ -526,7 +571,7 @@ mutant unequal-with-sync-client test-cluster-service cluster-kept.c \
 mutant unequal-for-ever test-cluster-service cluster-kept.c \
   'a->rec.unequal = false;' ''
 mutant equal-without-a-word test-cluster-service cluster-session.c \
-  'if (hb->equal)' 'if (1)'
+  'if (hb->equal &&' 'if (1 &&'
 mutant detached-before-it-is-equal test-cluster-service cluster-kept.c \
   'if (a->rec.unequal)
     return;
@@ -602,7 +647,7 @@ mutant key-counts-as-told-when-it-is-drawn test-cluster-rekey cluster-rekey.c \
 mutant fence-for-a-key-is-given-up-at-once test-cluster-rekey cluster-epoch.c \
   'confirm[m] |= asked[m] && cluster_rekey_confirms (c, a, m);' ''
 mutant fence-for-a-key-is-a-loss test-cluster-rekey cluster-lost.c \
-  'if (cluster_rekey_cuts (c, a, s, member)) {' 'if (0) {'
+  'rekeyed = cluster_rekey_cuts (c, a, s, member);' 'rekeyed = false;'
 mutant fence-for-a-key-hides-any-loss test-cluster-rekey cluster-rekey.c \
   '         s->epoch < cluster_disk_min_epoch_wanted (d);' '         true;'
 mutant dead-member-is-waited-for-with-its-key test-cluster-rekey cluster-rekey.c \

@@ -17,7 +17,7 @@ mutant drain-of-what-is-held-out test-cluster-drain cluster-drain.c \
 mutant drain-without-a-second-copy test-cluster-drain cluster-drain.c \
   'if (a->layout.copies == 1) {' 'if (0) {'
 mutant drain-with-a-lost-writer test-cluster-drain cluster-drain.c \
-  'if (cluster_rebuild_writer_well (c, a))' 'if (1)'
+  'if (cluster_rebuild_writers_well (c, a, &writer))' 'if (1)'
 mutant drain-without-sessions "test-cluster-drain sim-cluster" cluster-change.c \
   'counts &= change->epoch == 0 || change->sessions;' \
   'counts &= change->sessions;'
