@@ -343,6 +343,7 @@ queue_part (struct peer_io *pio, struct door *d, enum array_io_kind kind,
 
   switch (kind) {
   case IO_READ:
+  case IO_ROUND:
     return nbd_aio_pread (d->nbd, buf, count, offset, cb, 0);
   case IO_WRITE:
   case IO_BATCH:
@@ -407,6 +408,7 @@ wire_part (struct peer_io *pio, struct door *d, enum array_io_kind kind,
   case IO_BATCH:
     break;
   case IO_READ:
+  case IO_ROUND:
     c.type = WIRE_READ;
     c.flags = 0;
     break;

@@ -18,6 +18,7 @@
 
 #include <bsd/sys/queue.h>
 
+#include "base/bytes.h"
 #include "common/clock.h"
 #include "data.h"
 #include "hangup.h"
@@ -336,6 +337,29 @@ wrong_door (const struct door *door, const char *what)
   return -1;
 }
 
+/* Which round has the disk noted? */
+static int
+read_round (struct member_pass *pass, void *buf)
+{
+  struct member_request r = { .count = 0 };
+  struct member_refusal refusal;
+  enum member_verdict v;
+  uint64_t round = UINT64_MAX;
+
+  if (request_begin (pass, &r) == -1)
+    return -1;
+  pthread_mutex_lock (&server.lock);
+  while ((v = member_noted (server.member, pass, &round, &refusal)) ==
+         MEMBER_WAIT)
+    act_or_wait ();
+  pthread_mutex_unlock (&server.lock);
+  request_end (&r);
+  if (v != MEMBER_GO)
+    return refuse (&refusal);
+  put_le64 (buf, round);
+  return 0;
+}
+
 static int
 member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
                    uint32_t flags)
@@ -344,6 +368,8 @@ member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
   struct member_request r = { .reads = door->kind == DOOR_DATA };
   int err = 0;
 
+  if (door->kind == DOOR_BATCH && offset == 0 && count == ROUND_BYTES)
+    return read_round (door->pass, buf);
   if (door->kind == DOOR_BATCH)
     return wrong_door (door, "reading");
   if (request_begin (door->pass, &r) == -1)

@@ -194,7 +194,7 @@ peer_takes_batches (const struct peer *p)
 static struct door *
 pick_batch (struct peer *p, const struct array_io *io)
 {
-  bool sign = io->length == batch_bytes (NULL, 0);
+  bool sign = io->kind == IO_BATCH && io->length == batch_bytes (NULL, 0);
 
   return &p->doors[p->data_count + (sign ? BATCH_SIGNS : BATCH_REST)];
 }
@@ -237,9 +237,9 @@ bool
 peer_send (struct peer_io *pio)
 {
   struct peer *p = pio->peer;
+  bool batch = pio->io->kind == IO_BATCH || pio->io->kind == IO_ROUND;
 
-  return door_send (
-    pio->io->kind == IO_BATCH ? pick_batch (p, pio->io) : pick_data (p), pio);
+  return door_send (batch ? pick_batch (p, pio->io) : pick_data (p), pio);
 }
 
 void

@@ -25,8 +25,11 @@ check_io (const struct array *a, const struct aio *x,
   assert ((x->run != NULL) == (x->purpose == FOR_IMAGES));
   assert ((x->pieces != NULL) ==
           (x->purpose == FOR_PIECES || x->purpose == FOR_REPAIR));
-  for (const struct piece *p = x->pieces; p; p = p->next[x->copy])
+  for (const struct piece *p = x->pieces; p; p = p->next[x->copy]) {
     assert (p->place == PIECE_IO && p->ios > 0);
+    assert (x->io.kind == IO_READ ||
+            array_ours (a, p->at.offset, p->at.length));
+  }
   if (!io_writes (&x->io))
     return;
   TAILQ_FOREACH (y, queue, link)
@@ -59,6 +62,7 @@ check_request (const struct array *a, const struct req *q, unsigned places[])
   const struct piece *p;
 
   assert (!q->runnable && q->r->state == q);
+  assert (!request_writes (q->r) || array_ours (a, q->r->offset, q->r->length));
   TAILQ_FOREACH (p, &q->pieces, link) {
     assert (p->req == q);
     assert (p->place != PIECE_READY);

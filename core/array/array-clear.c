@@ -31,7 +31,9 @@
  * After array_settled bits are cleared whichever session has set them
  * (BATCH_SETTLE): where earlier sessions left bits, the copies are known to be
  * equal.  So it is with a third copy that has joined: it kept a bit wherever a peer
- * had one, and its bit is cleared with the peer's.
+ * had one, and its bit is cleared with the peer's.  Of several writers each has made
+ * equal what lies in its part: in an extent that has anything else, another may have
+ * left bits, so only our own claim is given up there (BATCH_CLEAR).
  */
 
 #include <config.h>
@@ -203,14 +205,26 @@ shift (struct array *a)
     rest (a);
 }
 
+/* May bits fall there that others have left? */
+static bool
+settles (const struct array *a, unsigned member, uint64_t offset,
+         uint64_t length)
+{
+  const struct array_config *c = &a->config;
+
+  return a->clear.settle && (c->part_length == 0 ||
+                             layout_within (a->layout, member, offset, length,
+                                            c->part_offset, c->part_length));
+}
+
 /* Take up to a batch of rested extents of a member into m->records.  The last
  * one ends where the layout's use of the member does.
  */
 static void
-gather (struct array *a, struct clear_member *m)
+gather (struct array *a, unsigned member)
 {
+  struct clear_member *m = &a->member[member].clear;
   uint64_t bytes = a->clear.extent_bytes, end = a->layout->member_bytes;
-  unsigned kind = a->clear.settle ? BATCH_SETTLE : BATCH_CLEAR;
 
   m->count = 0;
   for (unsigned j = 0; j < a->clear.chunks; j++) {
@@ -222,8 +236,12 @@ gather (struct array *a, struct clear_member *m)
         uint64_t e = (uint64_t) j * CHUNK_EXTENTS + w * 64 + bit;
         uint64_t length = end - e * bytes < bytes ? end - e * bytes : bytes;
         struct batch_record *r = &m->records[m->count];
+        enum batch_kind kind = settles (a, member, e * bytes, length)
+                                 ? BATCH_SETTLE
+                                 : BATCH_CLEAR;
 
-        if (m->count > 0 && r[-1].offset + r[-1].length == e * bytes)
+        if (m->count > 0 && r[-1].kind == kind &&
+            r[-1].offset + r[-1].length == e * bytes)
           r[-1].length += length;
         else if (m->count == BATCH_RECORDS_MAX)
           return;
@@ -249,7 +267,7 @@ ask (struct array *a, unsigned member)
   if (!m->rested)
     return;
   m->records = alloc_zeroed (BATCH_RECORDS_MAX * sizeof m->records[0]);
-  gather (a, m);
+  gather (a, member);
   if (m->count == 0) {
     free (m->records);
     m->records = NULL;

@@ -78,7 +78,7 @@ come_back (struct array *a, unsigned member, enum member_state state)
   bool in_sync = state == MEMBER_IN_SYNC ||
                  (a->next.told && a->next.states[member] == MEMBER_IN_SYNC) ||
                  (a->next.epoch && a->next.promised[member]);
-  bool lapsed = m->lapsed, aged = !round_reaches (a, m->reach, m->wrote_ns);
+  bool lapsed = m->lapsed, aged = !round_reaches (a, member);
 
   m->lost = m->lapsed = false;
   m->reach = UINT64_MAX;

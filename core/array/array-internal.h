@@ -98,7 +98,7 @@ struct req {
   uint64_t
     begun; /* a->event as of its beginning; READ: when it first needed witnesses */
   uint64_t shift; /* a->clear.shifts as of its beginning */
-  uint64_t cover; /* it waits for this round to be complete, too; 0: for none */
+  uint64_t cover; /* it waits for this step of the rounds, too; 0: for none */
   /* For each member: the event up to which it must be flushed; 0: it need not be;
    * NEED_IMAGES: its images are to be written first.
    */
@@ -149,7 +149,7 @@ struct aio {
   struct req *req; /* FOR_EXTENTS, FOR_PROOF */
   unsigned queue;  /* READ: the reads that the member owed, this one included */
   uint64_t start;  /* FOR_FLUSH: the event after which it began; FOR_ROUND:
-                       the round */
+                       the round; of an IO_ROUND: the step that it is asked in */
 };
 TAILQ_HEAD (aio_queue, aio);
 
@@ -189,7 +189,7 @@ struct clear {
   uint64_t extent_bytes;
   unsigned chunks; /* of each member, at most */
   uint64_t shifts;
-  uint64_t round; /* that is to be complete before rested bits may be cleared */
+  uint64_t round; /* the step to be complete before rested bits may fall */
   bool covered;   /* a FLUSH that began since the last shift is done */
   bool settle;    /* the copies were made equal: bits of other sessions may be
                      cleared with ours, and a read may take any copy */
@@ -198,20 +198,29 @@ struct clear {
   struct array_request flush;
 };
 
-/* Rounds (array-round.c). */
+/* Rounds (array-round.c), step by step: a step makes one round complete.  Steps are
+ * counted from the first round on, so where nobody else writes a step has the number of
+ * its round.
+ */
 struct round {
   bool on;
-  uint64_t begun;     /* the newest round */
-  uint64_t begun_ns;  /* when it began; 0: another session has begun it */
-  uint64_t complete;  /* the newest complete round: all members that count have
-                         noted it */
-  uint64_t since_ns;  /* when that one began */
+  bool shared; /* others write, too: each step asks what members have noted */
+  uint64_t begun;    /* the newest step */
+  uint64_t begun_ns; /* when it began; 0: another session has begun its round */
+  uint64_t number;   /* its round; 0: members are being asked */
+  uint64_t highest;  /* the highest that any member is known to have, but it */
+  uint64_t given;    /* the newest that members were asked to note */
+  uint64_t complete; /* the newest complete step: all members that count have
+                         noted its round */
+  uint64_t since_ns; /* when that one began */
+  uint64_t since;    /* its round */
   uint64_t before_ns; /* when the one before began; 0: in another session */
-  uint64_t target;    /* rounds go on up to this one; 0: nothing was written */
+  uint64_t before;    /* its round */
+  uint64_t target;    /* steps go on up to this one; 0: nothing was written */
   uint64_t wrote_ns;  /* when a write was last asked for or answered */
-  uint64_t hurry; /* up to this round, each begins as soon as the one before is
-                     complete, without waiting for ROUND_MS */
-  uint64_t entered; /* see array_round_entered */
+  uint64_t hurry;   /* up to this step, each begins as soon as the one before is
+                       complete, without waiting for ROUND_MS */
+  uint64_t entered; /* see array_round_entered: a round */
 };
 
 /* How quick a member is (array-overdue.c). */
@@ -234,8 +243,10 @@ struct overdue {
 struct array_member {
   struct overdue overdue;
   struct clear_member clear;
-  uint64_t round;          /* the newest that its disk has noted */
-  bool asked_round;        /* it is being asked to note a newer one */
+  uint64_t round; /* the newest that its disk has noted */
+  uint64_t heard; /* the last step in which it has said that, since it was lost */
+  uint64_t first;   /* the first step that it has counted in all the time */
+  bool asked_round; /* it is being asked that, or to note a newer one */
   enum member_state state; /* as committed */
   bool lost;               /* there is no connection to it */
   bool told;               /* weftd is told of its loss, or need not be */
@@ -268,7 +279,7 @@ struct array_next {
   uint64_t sequence; /* images up to this one are to be written first, ... */
   bool flushing;     /* ... and they are: now members are flushed */
   uint64_t start;    /* by flushes that begin at this event or later */
-  uint64_t round; /* that is to be complete, where a member becomes in-sync */
+  uint64_t round; /* the step to be complete, where a member becomes in-sync */
   bool told;      /* NOTICE_PREPARED was given */
   /* The member was to be in-sync by an older change, for which we were prepared,
    * too.  That change may have been committed without our having heard of it, so
@@ -332,7 +343,8 @@ struct array {
   struct aio_queue held, out, sent, orphans, failed; /* orphans: sent to a
                                                   member that was lost since */
   uint64_t overdue_look_ns; /* when time-outs are predicted again */
-  unsigned in_flight;       /* given to the caller */
+  uint64_t others_ns; /* when to look again at what another writer is to mend */
+  unsigned in_flight; /* given to the caller */
   struct array_request *done_first, **done_last;
   TAILQ_HEAD (, notice) notices;
 
@@ -384,11 +396,35 @@ member_background (const struct array *a, unsigned member)
   return member_reachable (a, member) && !member_counts (a, member);
 }
 
-/* Are reads held now? */
+/* Does nobody else write there, be it that nobody else writes at all? */
 static inline bool
-array_holds_reads (const struct array *a)
+array_ours (const struct array *a, uint64_t offset, uint64_t length)
 {
-  return a->config.readonly && (a->now_ns >= a->trust_ns || a->next.told);
+  uint64_t from = a->config.part_offset, bytes = a->config.part_length;
+
+  return bytes == 0 || (offset >= from && offset - from <= bytes &&
+                        length <= bytes - (offset - from));
+}
+
+/* Is this read as by who only reads, for others may write there? */
+static inline bool
+array_only_reads (const struct array *a, uint64_t offset, uint64_t length)
+{
+  return a->config.readonly || !array_ours (a, offset, length);
+}
+
+/* Are reads held now, where others may write? */
+static inline bool
+array_holds_others (const struct array *a)
+{
+  return a->now_ns >= a->trust_ns || a->next.told;
+}
+
+/* Are reads of this held now? */
+static inline bool
+array_holds_reads (const struct array *a, uint64_t offset, uint64_t length)
+{
+  return array_holds_others (a) && array_only_reads (a, offset, length);
 }
 
 static inline bool
@@ -486,15 +522,15 @@ void extents_go_on (struct array *a);
 void round_init (struct array *a);
 /* A write was sent or answered: rounds go on until it is covered. */
 void round_touch (struct array *a);
-/* Are the rounds up to `target` complete?  What is written now is covered when
+/* Are the steps up to `target` complete?  What is written now is covered when
  * those up to a->round.target are.
  */
 bool round_covers (const struct array *a, uint64_t target);
-/* Does a disk that has seen this round have what was written then, as far as rounds
- * vouch for it?
+/* Has the disk of a member that is back all that it has answered, as far as the round
+ * that it has noted (`reach`) vouches for that?
  */
-bool round_reaches (const struct array *a, uint64_t reach, uint64_t wrote_ns);
-/* Begin the rounds up to `target` without waiting for the clock. */
+bool round_reaches (const struct array *a, unsigned member);
+/* Begin the steps up to `target` without waiting for the clock. */
 void round_hurry (struct array *a, uint64_t target);
 /* Must this request, which promises that something is stable, wait for rounds?  If
  * so, they are begun without waiting for the clock.
@@ -593,6 +629,7 @@ void write_told (void *a, void *piece, unsigned member, bool written);
 void read_go (struct array *a, struct piece *p);
 void read_answered (struct array *a, struct piece *p, int error);
 void read_repaired (struct array *a, struct piece *p);
+void read_tick (struct array *a);
 
 /* array-answer.c: answers. */
 void answer_take (struct array *a, struct aio *x, int error);

@@ -18,7 +18,8 @@
  *
  * Readers must not see the old epoch's copies when a writer writes by the new
  * one: so a reader reads nothing between its NOTICE_PREPARED and the commit;
- * nor when weftd may have passed it over (array_trust).
+ * nor when weftd may have passed it over (array_trust).  One of several writers is a
+ * reader of all but its own part.
  */
 
 #include <config.h>
@@ -120,7 +121,7 @@ flushed (struct array *a)
     if (!stays (a, i))
       continue;
     all &= !m->lost && m->flushed >= a->next.start &&
-           m->round >= a->round.begun;
+           m->round >= a->round.given;
     if (!m->lost && m->flushed < a->next.start)
       flush_want (a, i, a->next.start);
   }
@@ -147,7 +148,7 @@ join_look (struct array *a)
 void
 join_release (struct array *a)
 {
-  if (array_holds_reads (a))
+  if (a->config.readonly && array_holds_others (a))
     return;
   pieces_go_on (a, &a->stalled);
   extents_go_on (a);

@@ -69,7 +69,7 @@ member_lose (struct array *a, unsigned member)
   /* When it is back it has joined anew, without the round, or its disk may be an old
    * copy.
    */
-  m->round = 0;
+  m->round = m->heard = 0;
   m->told = m->fresh = false;
   a->degraded = true;
   sort_images (a, member);
@@ -107,8 +107,10 @@ member_count (struct array *a)
       images_background (a->images, i, !m->counts);
     if (m->counts && !counted)
       m->loose = ++a->event;
-    if (!m->counts || !counted)
-      m->round = 0;
+    if (!m->counts || !counted) {
+      m->round = m->heard = 0;
+      m->first = a->round.begun + 1;
+    }
     a->degraded |= !member_readable (a, i);
     sort_images (a, i);
   }

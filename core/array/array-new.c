@@ -10,6 +10,18 @@
 #include "array-internal.h"
 
 static bool
+part_ok (const struct array_config *c)
+{
+  const struct layout *l = &c->layout;
+
+  return c->part_offset <= l->size &&
+         c->part_length <= l->size - c->part_offset &&
+         c->part_offset % l->unit == 0 &&
+         (c->part_length % l->unit == 0 ||
+          c->part_length == l->size - c->part_offset);
+}
+
+static bool
 config_ok (const struct array_config *c, char *why, size_t why_size)
 {
   const struct layout *l = &c->layout;
@@ -28,6 +40,13 @@ config_ok (const struct array_config *c, char *why, size_t why_size)
               "an image buffer of %llu bytes is not between "
               "64 KiB and 4 GiB",
               (unsigned long long) c->image_buffer_bytes);
+  else if (c->part_length > 0 && !part_ok (c))
+    snprintf (
+      why, why_size,
+      "the part of %llu bytes at %llu is not within the array, in whole "
+      "stripe units of %u bytes",
+      (unsigned long long) c->part_length, (unsigned long long) c->part_offset,
+      l->unit);
   else
     return true;
   return false;
@@ -86,7 +105,7 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   a->former = array_client_open (a);
   a->done_last = &a->done_first;
   a->event = 1;
-  a->trust_ns = UINT64_MAX;
+  a->trust_ns = a->others_ns = UINT64_MAX;
   for (unsigned i = 0; i < a->layout->members; i++) {
     TAILQ_INIT (&a->member[i].draining);
     a->member[i].state = config->states[i];

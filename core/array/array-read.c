@@ -30,6 +30,9 @@
  * read waits until that is recorded or the writer has mended the spot; after
  * io_timeout_ms the client gets an error.  If no copy can be read there is nothing
  * to wait for, and no member is lost.
+ *
+ * One of several writers reads so what lies outside its part, for there others write.
+ * But it keeps the member, and looks each second whether the data copy can be read.
  */
 
 #include <config.h>
@@ -44,6 +47,21 @@
 #define BALANCE_AHEAD 4
 /* ... and one that takes so many times as long for an answer is passed over. */
 #define BALANCE_FACTOR 4
+
+/* How often it is looked again at what only another writer can mend. */
+#define OTHERS_NS (1000 * NS_PER_MS)
+
+static bool
+only_reads (const struct array *a, const struct piece *p)
+{
+  return array_only_reads (a, p->at.offset, p->at.length);
+}
+
+static bool
+holds (const struct array *a, const struct piece *p)
+{
+  return array_holds_reads (a, p->at.offset, p->at.length);
+}
 
 /* For each copy, when its member will have answered a read, from now; returns what
  * the quickest takes for one.  A member of which nothing is known is taken for as
@@ -84,7 +102,7 @@ balance (const struct array *a, const struct piece *p)
   uint64_t wait_ns[COPIES_MAX], ahead_ns;
   unsigned c = 0;
 
-  if (!a->clear.settle || a->clear.never || a->config.readonly || a->degraded ||
+  if (!a->clear.settle || a->clear.never || only_reads (a, p) || a->degraded ||
       p->bad || p->req->lock != LOCK_NONE || l->kind == LAYOUT_RAIDX)
     return 0;
   if (l->kind == LAYOUT_RAID10 || l->kind == LAYOUT_RAID1)
@@ -110,7 +128,7 @@ around (const struct array *a, const struct piece *p)
 {
   uint64_t wait_ns[COPIES_MAX];
 
-  if (a->config.readonly || a->clear.never ||
+  if (only_reads (a, p) || a->clear.never ||
       !overdue_suspect (a, p->at.copy[0].member))
     return 0;
   waits (a, p, wait_ns);
@@ -193,7 +211,8 @@ drain (struct array *a, struct piece *p, unsigned copy)
 }
 
 /* A reader, who can't use the image that can be read, leaves it to others to see to
- * the data copy.
+ * the data copy.  One of several writers does not give up its connection for that,
+ * which it writes by, too.
  */
 static void
 leave_to_others (struct array *a, struct piece *p)
@@ -204,9 +223,12 @@ leave_to_others (struct array *a, struct piece *p)
     piece_end (a, p);
     return;
   }
-  member_lost (a, p->at.copy[0].member, "it can't read %llu bytes at %llu",
-               (unsigned long long) p->at.length,
-               (unsigned long long) p->at.copy[0].offset);
+  if (a->config.readonly)
+    member_lost (a, p->at.copy[0].member, "it can't read %llu bytes at %llu",
+                 (unsigned long long) p->at.length,
+                 (unsigned long long) p->at.copy[0].offset);
+  else if (a->others_ns == UINT64_MAX)
+    a->others_ns = a->now_ns + OTHERS_NS;
   p->bad = 0;
   piece_move (a, p, PIECE_STALLED);
 }
@@ -219,7 +241,7 @@ read_go (struct array *a, struct piece *p)
   unsigned balanced = c == 0 && !q->r->copy ? balance (a, p) : 0, copy;
   enum lock_kind need = LOCK_NONE;
 
-  if (array_holds_reads (a)) {
+  if (holds (a, p)) {
     piece_move (a, p, PIECE_STALLED);
     return;
   }
@@ -246,7 +268,7 @@ read_go (struct array *a, struct piece *p)
     send_piece (a, p, IO_READ, copy, 0);
     return;
   }
-  if (p->bad && !a->config.readonly)
+  if (p->bad && !only_reads (a, p))
     need = LOCK_EXCLUSIVE;
   else if (c > 0)
     need = LOCK_SHARED;
@@ -276,10 +298,10 @@ void
 read_answered (struct array *a, struct piece *p, int error)
 {
   p->ios--;
-  if (error == 0 && !array_holds_reads (a)) {
-    if (p->bad && !a->config.readonly && !a->stopped)
+  if (error == 0 && !holds (a, p)) {
+    if (p->bad && !only_reads (a, p) && !a->stopped)
       repair (a, p);
-    else if (a->config.readonly && p->bad & 1 &&
+    else if (only_reads (a, p) && p->bad & 1 &&
              member_in_sync (a, p->at.copy[0].member))
       leave_to_others (a, p);
     else
@@ -304,4 +326,13 @@ read_repaired (struct array *a, struct piece *p)
     piece_end (a, p);
   else
     repair (a, p);
+}
+
+void
+read_tick (struct array *a)
+{
+  if (a->now_ns < a->others_ns)
+    return;
+  a->others_ns = UINT64_MAX;
+  pieces_go_on (a, &a->stalled);
 }

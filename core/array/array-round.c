@@ -27,6 +27,38 @@
  * The first round of a session is the highest that any member has.  Another session
  * may have begun it long ago: so it is completed where not all members have it, but
  * covers no write.
+ *
+ * Where several write, each begins rounds, and none knows of those of the others.  So
+ * each goes by *steps*.  A step first asks each member that counts what it has noted
+ * (IO_ROUND): X is the highest answer, and no less than the round of the last step.
+ * Those that have less are given X.  When all have X they are given X + 1, and when all
+ * have that, the step is complete.  Numbers may jump, as others make steps between;
+ * whatever is said above of "two rounds that began after it" is said of two steps, and
+ * a step begins when it asks.  It is right for this reason:
+ *
+ *   apart   Nobody gives a member r before all have said to have r - 1: X was noted by
+ *           a member already, so all had X - 1 then, and X + 1 is given when all have
+ *           X.  Members never lower what they have noted.  So disks are never more
+ *           than one round apart, whoever gives which number when.
+ *   old     What a copy of a disk has that was made before the ask, that disk itself
+ *           has, too, when it answers (it waits for what it is just noting: a copy may
+ *           have that already): so it is no more than X.  After the step all have
+ *           X + 1; the next one asks again, hears X + 1 or more, and after it all have
+ *           X + 2.  So two steps after a write, a copy from before it is two behind.
+ *   time    A disk that has X + 1 has been given it after it was asked.  So a copy of
+ *           it that has X + 1 or more was made after the ask, and the greatest of our
+ *           numbers that it has tells the time before which it has all that it was
+ *           asked (round_reaches).  For that every member that counts is to answer in
+ *           each step, one that comes to count within it, too: it may be given rounds
+ *           by others that we have not heard of.
+ *
+ * While a member is lost its answer is not there, so no step is complete: a lost member
+ * holds the rounds up for each writer that has lost it.  One that joins is given rounds
+ * by each writer from when that one counts it; it is in-sync when all do, and by then it
+ * has had the newest round of each.
+ *
+ * A writer alone need not ask: nobody else gives rounds, so what it has begun last is
+ * the highest there is.
  */
 
 #include <config.h>
@@ -34,6 +66,7 @@
 #include <stdlib.h>
 
 #include "array-internal.h"
+#include "base/bytes.h"
 #include "format/batch.h"
 
 void
@@ -44,6 +77,7 @@ round_init (struct array *a)
   r->on = a->config.rounds && a->config.batches && !a->config.readonly;
   if (!r->on)
     return;
+  r->shared = a->config.part_length > 0;
   r->begun = a->config.round;
   for (unsigned i = 0; i < a->layout->members; i++)
     if (a->member[i].counts) {
@@ -51,6 +85,11 @@ round_init (struct array *a)
       if (a->member[i].round > r->begun)
         r->begun = a->member[i].round;
     }
+  r->number = r->given = r->begun;
+  r->highest = r->begun - (r->begun > 0);
+  for (unsigned i = 0; i < a->layout->members; i++)
+    if (a->member[i].counts)
+      a->member[i].heard = r->begun; /* the first one asks for nothing */
   a->look = true;
 }
 
@@ -89,19 +128,29 @@ late (uint64_t begun_ns, uint64_t wrote_ns)
 }
 
 bool
-round_reaches (const struct array *a, uint64_t reach, uint64_t wrote_ns)
+round_reaches (const struct array *a, unsigned member)
 {
   const struct round *r = &a->round;
-  uint64_t begun_ns = reach >= r->begun          ? r->begun_ns
-                      : reach == r->complete     ? r->since_ns
-                      : reach + 1 == r->complete ? r->before_ns
-                                                 : 0;
+  uint64_t reach = a->member[member].reach;
+  uint64_t wrote_ns = a->member[member].wrote_ns;
+  uint64_t step = r->begun, begun_ns = r->begun_ns;
 
+  /* Ours that it has: the newest, the last complete one, or the one before. */
+  if (r->number == 0 || reach < r->number) {
+    step = r->complete;
+    begun_ns = r->since_ns;
+    if (reach < r->since) {
+      step--;
+      begun_ns = reach < r->before ? 0 : r->before_ns;
+    }
+  }
+  if (r->shared && step < a->member[member].first)
+    begun_ns = 0; /* others may have given it that, before we asked */
   return !r->on || wrote_ns == 0 || reach == UINT64_MAX ||
          late (begun_ns, wrote_ns);
 }
 
-/* How many more are to be complete before what was written at wrote_ns counts as
+/* How many more steps are to be complete before what was written at wrote_ns counts as
  * flushed?
  */
 static unsigned
@@ -137,38 +186,91 @@ round_holds (struct array *a, struct req *q)
   return more > 0;
 }
 
-/* Must it yet be given the newest one? */
+/* Has it yet to say what it has noted, for the step that is under way? */
 static bool
-lacks (const struct array *a, unsigned member)
+unheard (const struct array *a, unsigned member)
 {
-  return member_counts (a, member) && a->member[member].round < a->round.begun;
+  const struct round *r = &a->round;
+
+  return r->shared && r->complete < r->begun && member_counts (a, member) &&
+         a->member[member].heard < r->begun;
 }
 
-/* Do all that count have it?  Ask those that do not. */
+/* Must it yet be given this round? */
+static bool
+lacks (const struct array *a, unsigned member, uint64_t round)
+{
+  return member_counts (a, member) && a->member[member].round < round;
+}
+
+/* Ask it to note this round, or, with 0, what it has noted, unless that can't be or
+ * it is being asked already.
+ */
+static void
+ask (struct array *a, unsigned member, uint64_t round)
+{
+  struct batch_record record = { .kind = BATCH_ROUND, .length = round };
+  struct aio *x;
+
+  if (!member_reachable (a, member) || a->member[member].asked_round)
+    return;
+  x = aio_new (a, FOR_ROUND, round ? IO_BATCH : IO_ROUND, member);
+  x->start = round ? round : a->round.begun;
+  x->io.length = round ? batch_bytes (&record, 1) : ROUND_BYTES;
+  x->io.buf = alloc_zeroed (x->io.length);
+  if (round)
+    batch_encode (&record, 1, x->io.buf);
+  a->member[member].asked_round = true;
+  aio_send (a, x);
+}
+
+/* Do all have this round?  Ask those that do not; whoever counts later is given it,
+ * too.
+ */
+static bool
+all_have (struct array *a, uint64_t round)
+{
+  bool all = true;
+
+  if (a->round.given < round)
+    a->round.given = round;
+  for (unsigned i = 0; i < a->layout->members; i++)
+    if (lacks (a, i, round)) {
+      all = false;
+      ask (a, i, round);
+    }
+  return all;
+}
+
+/* Is all heard that the newest step asks for?  Then its number is known. */
+static bool
+all_heard (struct array *a)
+{
+  struct round *r = &a->round;
+  bool all = true;
+
+  for (unsigned i = 0; i < a->layout->members; i++)
+    if (unheard (a, i)) {
+      all = false;
+      ask (a, i, 0);
+    }
+  if (all && r->complete < r->begun)
+    r->number = r->highest + 1;
+  return all;
+}
+
+/* Do all that count have the newest round?  Ask those that do not.  One that is lost
+ * holds up the step, and not that others get what was given before.
+ */
 static bool
 everywhere (struct array *a)
 {
-  struct batch_record record = { .kind = BATCH_ROUND,
-                                 .length = a->round.begun };
-  bool all = true;
+  const struct round *r = &a->round;
+  bool heard = all_heard (a), have = all_have (a, r->given);
 
-  for (unsigned i = 0; i < a->layout->members; i++) {
-    struct aio *x;
-
-    if (!lacks (a, i))
-      continue;
-    all = false;
-    if (!member_reachable (a, i) || a->member[i].asked_round)
-      continue;
-    x = aio_new (a, FOR_ROUND, IO_BATCH, i);
-    x->start = a->round.begun;
-    x->io.length = batch_bytes (&record, 1);
-    x->io.buf = alloc_zeroed (x->io.length);
-    batch_encode (&record, 1, x->io.buf);
-    a->member[i].asked_round = true;
-    aio_send (a, x);
-  }
-  return all;
+  return heard && have &&
+         (!r->shared || r->complete == r->begun || all_have (a, r->highest)) &&
+         all_have (a, r->number);
 }
 
 void
@@ -205,13 +307,18 @@ round_look (struct array *a)
     if (r->complete < r->begun) {
       r->complete = r->begun;
       r->before_ns = r->since_ns;
+      r->before = r->since;
       r->since_ns = r->begun_ns;
+      r->since = r->number;
       wake_writers (a);
     }
     if (!due (a))
       return;
     r->begun++;
     r->begun_ns = a->now_ns;
+    if (r->highest < r->number)
+      r->highest = r->number;
+    r->number = 0;
   }
 }
 
@@ -220,9 +327,17 @@ round_answered (struct array *a, struct aio *x, bool ok)
 {
   struct array_member *m = &a->member[x->io.member];
 
+  uint64_t round = x->start;
+
   m->asked_round = false;
-  if (ok && m->round < x->start)
-    m->round = x->start;
+  if (ok && x->io.kind == IO_ROUND) {
+    round = get_le64 (x->io.buf);
+    m->heard = x->start;
+    if (a->round.highest < round)
+      a->round.highest = round;
+  }
+  if (ok && m->round < round)
+    m->round = round;
   free (x->io.buf);
   a->look = true;
 }
@@ -238,10 +353,10 @@ round_deadline (const struct array *a)
 {
   const struct round *r = &a->round;
 
-  if (!r->on || r->complete >= r->target)
+  if (!r->on || r->complete >= r->target || r->complete < r->begun)
     return UINT64_MAX;
   for (unsigned i = 0; i < a->layout->members; i++)
-    if (lacks (a, i))
+    if (lacks (a, i, r->number))
       return UINT64_MAX; /* its answer is waited for */
   return r->since_ns + ROUND_MS * NS_PER_MS;
 }
@@ -249,7 +364,7 @@ round_deadline (const struct array *a)
 uint64_t
 array_round (const struct array *a)
 {
-  return a->round.complete;
+  return a->round.since;
 }
 
 void
@@ -260,7 +375,7 @@ round_entered (struct array *a)
   /* Where none is known to be complete, `begun` may be: too high a number costs a
    * copy in full, one too low would take an old copy for the disk itself.
    */
-  r->entered = r->complete ? r->complete : r->begun;
+  r->entered = r->since ? r->since : r->given;
 }
 
 uint64_t

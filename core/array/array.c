@@ -314,7 +314,12 @@ refusal (const struct array *a, const struct array_request *r)
     return EROFS;
   if (r->offset > a->layout->size || r->length > a->layout->size - r->offset)
     return EINVAL;
-  return r->length == 0 ? 0 : -1;
+  if (r->length == 0)
+    return 0;
+  return (request_writes (r) || r->op == ARRAY_ACCEPT) &&
+             !array_ours (a, r->offset, r->length)
+           ? EPERM
+           : -1;
 }
 
 void
@@ -387,6 +392,7 @@ array_tick (struct array *a, uint64_t now_ns)
     images_fire (a->images);
   clear_tick (a);
   round_tick (a);
+  read_tick (a);
   pump (a);
 }
 
@@ -534,9 +540,13 @@ array_deadline (const struct array *a)
 {
   bool idle = a->requests_count == 0 && images_resting (a->images);
   uint64_t at[] = {
-    images_deadline (a->images), clear_deadline (a),
-    overdue_deadline (a),        join_deadline (a),
-    round_deadline (a),          idle ? a->idle_since_ns + IDLE_NS : UINT64_MAX,
+    images_deadline (a->images),
+    clear_deadline (a),
+    overdue_deadline (a),
+    join_deadline (a),
+    round_deadline (a),
+    idle ? a->idle_since_ns + IDLE_NS : UINT64_MAX,
+    a->others_ns,
   };
   uint64_t first = UINT64_MAX;
 

@@ -47,7 +47,7 @@ struct array_config {
    * with EPERM; what is read elsewhere is read as by a reader.
    */
   uint64_t part_offset, part_length;
-  bool batches;  /* members have a batch door */
+  bool batches; /* members have a batch door */
   /* Its one member is who serves the array to several hosts: a FLUSH is asked of it
    * even if we have written nothing, and one that fails tells that something may be
    * gone.
@@ -137,6 +137,7 @@ enum array_io_kind {
   IO_FLUSH,
   IO_EXTENTS,
   IO_BATCH, /* an NBD write of `length` bytes at 0 of the batch door */
+  IO_ROUND, /* an NBD read of ROUND_BYTES at 0 of the batch door (format/batch.h) */
 };
 
 /* Owned by the engine.  The caller sends it, keeps the pointer, and gives it
@@ -231,24 +232,25 @@ void array_back (struct array *a, unsigned member, bool kept, uint64_t reach,
  * read yet), and a member that goes out in it is asked nothing more.
  * NOTICE_PREPARED follows when all that was acknowledged before is stable on the
  * copies of both epochs: no other member is lost, images are drained, and all is
- * flushed.  A reader holds its reads from the notice on.  A newer epoch, prepared
- * or committed, takes the place of this one.
+ * flushed.  A reader holds its reads from the notice on, and so does one of several
+ * writers what it reads outside its part.  A newer epoch, prepared or committed, takes
+ * the place of this one.
  */
 void array_prepare (struct array *a, uint64_t epoch,
                     const enum member_state states[], uint64_t now_ns);
 
 /* weftd was heard: before this time it has not replaced this writer, nor changed the
  * epoch without this reader.  From then on a reader answers no reads, and a writer's
- * reads need witnesses (array-witness.c).  Before the first call the time is without
- * end, as where there is no weftd.
+ * reads need witnesses (array-witness.c); one of several writers answers none outside
+ * its part.  Before the first call the time is without end, as where there is no weftd.
  */
 void array_trust (struct array *a, uint64_t until_ns, uint64_t now_ns);
 
-/* A resync has made all copies on in-sync members equal before the first write:
- * from now on a read may take any of them, and intent bits are cleared even if
- * another session has set them (BATCH_SETTLE).  Those of these bytes of the member
- * are to be cleared as well.  Called once for each place that was dirty, or once
- * with a length of 0 when none was.
+/* A resync has made all copies on in-sync members equal before the first write, of what
+ * we may write: from now on a read of that may take any of them, and intent bits are
+ * cleared even if another session has set them (BATCH_SETTLE), of extents that have
+ * nothing else.  Those of these bytes of the member are to be cleared as well.  Called
+ * once for each place that was dirty, or once with a length of 0 when none was.
  */
 void array_settled (struct array *a, unsigned member, uint64_t offset,
                     uint64_t length, uint64_t now_ns);
@@ -276,11 +278,11 @@ struct array_io *array_next_io (struct array *a);
 struct array_request *array_next_done (struct array *a);
 bool array_next_notice (struct array *a, struct array_notice *notice);
 
-/* The last round that is complete; 0: none. */
+/* The last round that we know to be complete; 0: none. */
 uint64_t array_round (const struct array *a);
 /* The last round that was complete when the array took in its epoch: no member that went
- * out with that epoch has noted a later one that became complete.  0: the array began
- * with the epoch.
+ * out with that epoch has noted a later one that became complete (where several write,
+ * a later one that became complete by us).  0: the array began with the epoch.
  */
 uint64_t array_round_entered (const struct array *a);
 

@@ -10,6 +10,10 @@
  *   maps -> copy -> FLUSH -> tell what is bad -> the bits may fall
  *            ^________| (what was copied may be gone: 5 times)
  *
+ * Of several writers each does so with its own part, while the others write theirs.  In
+ * an extent that has anything else, the bits stay that others have left: nobody but who
+ * writes the whole array can make all of it equal.
+ *
  * The array engine clears the bits in its own time: when their extents are idle
  * and flushed, and all members in-sync.  If the process dies before that, the bits
  * are still set, and the next attach does it all again.
@@ -199,15 +203,26 @@ map_next (const struct map *map, uint64_t at)
   return x * EXTENT_BYTES;
 }
 
-/* The next run of extents with bits at `*at` or behind, which becomes its end;
- * returns its bytes, or 0.
+/* May bits fall of this extent that others have left?  Not where others may write. */
+static bool
+settles (const struct resync *r, unsigned member, uint64_t extent)
+{
+  return r->part_length == 0 ||
+         layout_within (&r->layout, member, extent, EXTENT_BYTES,
+                        r->part_offset, r->part_length);
+}
+
+/* The next run of extents with bits at `*at` or behind, which becomes its end; all
+ * of them settle, or none.  Returns its bytes, or 0.
  */
 static uint64_t
-map_run (const struct map *map, uint64_t *at, uint64_t *start)
+map_run (const struct resync *r, unsigned member, uint64_t *at, uint64_t *start)
 {
+  const struct map *map = &r->map[member];
   uint64_t end = *start = map_next (map, *at);
 
-  while (map_has (map, end))
+  while (map_has (map, end) &&
+         settles (r, member, end) == settles (r, member, *start))
     end += EXTENT_BYTES;
   *at = end;
   if (end > map->data_bytes)
@@ -249,7 +264,7 @@ first_dirty (const struct resync *r, const struct layout_piece *unit)
   return c;
 }
 
-/* The next unit with a copy in a dirty extent; false: there is none. */
+/* The next unit of the part with a copy in a dirty extent; false: there is none. */
 static bool
 next_unit (struct resync *r)
 {
@@ -269,7 +284,9 @@ next_unit (struct resync *r)
       }
       c = layout_unmap (l, r->member, r->at, &offset, &length);
       r->at += length;
-      if (c < 0)
+      if (c < 0 ||
+          (r->part_length > 0 && (offset < r->part_offset ||
+                                  offset - r->part_offset >= r->part_length)))
         continue;
       layout_map (l, offset, length, &r->unit);
       if (first_dirty (r, &r->unit) == (unsigned) c)
@@ -439,10 +456,10 @@ hand_over (struct resync *r, struct resync_action *a)
     return true;
   }
   for (; r->member < r->layout.members; r->member++, r->at = 0) {
-    const struct map *map = &r->map[r->member];
-
     a->member = r->member;
-    a->length = map_run (map, &r->at, &a->offset);
+    do
+      a->length = map_run (r, r->member, &r->at, &a->offset);
+    while (a->length > 0 && !settles (r, r->member, a->offset));
     if (a->length > 0)
       return true;
   }
@@ -450,26 +467,29 @@ hand_over (struct resync *r, struct resync_action *a)
   return false;
 }
 
-/* At the end: one member after the other. */
+/* At the end: one member after the other.  Where others may write, only our own claim is
+ * given up.
+ */
 static bool
 lower (struct resync *r, struct resync_action *a)
 {
-  const struct map *map = &r->map[r->member];
   uint64_t start, length;
 
   a->member = r->member;
   a->records = r->records;
   if (!r->open && r->member < r->layout.members) {
-    r->open = map_run (map, &(uint64_t) { 0 }, &start) > 0;
+    r->open = map_run (r, r->member, &(uint64_t) { 0 }, &start) > 0;
     r->member += !r->open;
     a->kind = RESYNC_OPEN;
     return r->open;
   }
   while (r->open && a->count < BATCH_RECORDS_MAX &&
-         (length = map_run (map, &r->at, &start)) > 0)
-    r->records[a->count++] = (struct batch_record) { .kind = BATCH_SETTLE,
-                                                     .offset = start,
-                                                     .length = length };
+         (length = map_run (r, r->member, &r->at, &start)) > 0)
+    r->records[a->count++] = (struct batch_record) {
+      .kind = settles (r, r->member, start) ? BATCH_SETTLE : BATCH_CLEAR,
+      .offset = start,
+      .length = length,
+    };
   if (a->count > 0)
     a->kind = RESYNC_SEND;
   else if (r->open) {

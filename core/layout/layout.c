@@ -304,6 +304,20 @@ layout_unmap (const struct layout *l, unsigned member, uint64_t offset,
 }
 
 bool
+layout_within (const struct layout *l, unsigned member, uint64_t offset,
+               uint64_t length, uint64_t part_offset, uint64_t part_length)
+{
+  uint64_t end = offset + length, at;
+  uint32_t some;
+
+  for (; offset < end; offset += some)
+    if (layout_unmap (l, member, offset, &at, &some) >= 0 &&
+        (at < part_offset || at - part_offset >= part_length))
+      return false;
+  return true;
+}
+
+bool
 layout_data_span (const struct layout *l, unsigned member, uint64_t offset,
                   uint64_t length, uint64_t *member_offset,
                   uint64_t *member_length)

@@ -97,6 +97,13 @@ void layout_map (const struct layout *l, uint64_t offset, uint64_t length,
 int layout_unmap (const struct layout *l, unsigned member, uint64_t offset,
                   uint64_t *array_offset, uint32_t *length);
 
+/* Is all that lies in this range of a member, data and images, within this part of the
+ * array?  Also where nothing lies there.
+ */
+bool layout_within (const struct layout *l, unsigned member, uint64_t offset,
+                    uint64_t length, uint64_t part_offset,
+                    uint64_t part_length);
+
 /* The data (copy 0) of an array range on one member is contiguous there, and in
  * the array's order.  Returns false when the range has none on the member.
  */

@@ -425,6 +425,25 @@ member_round (struct member *m, const struct member_pass *pass, uint64_t round,
   return m->confirmed.round >= round ? MEMBER_GO : MEMBER_WAIT;
 }
 
+/* A slot may have a round already that is not confirmed: that one is waited for.  Where
+ * a joining begins meanwhile, the disk forgets its round.
+ */
+enum member_verdict
+member_noted (struct member *m, const struct member_pass *pass, uint64_t *round,
+              struct member_refusal *refusal)
+{
+  const struct member_request none = { .count = 0 };
+
+  if (check_pass (m, pass, &none, refusal) != MEMBER_GO)
+    return MEMBER_REFUSE;
+  if (m->next.round < *round)
+    *round = m->next.round;
+  if (m->confirmed.round < *round)
+    return MEMBER_WAIT;
+  *round = m->confirmed.round;
+  return MEMBER_GO;
+}
+
 /* ---- Clears ---- */
 
 static bool

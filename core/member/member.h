@@ -185,6 +185,16 @@ enum member_verdict member_round (struct member *m,
                                   uint64_t round,
                                   struct member_refusal *refusal);
 
+/* Which round has the disk noted, durably?  GO: *round says it, and no copy of the disk
+ * that was made before the first call has a later one.  WAIT: do actions, and ask
+ * again; *round is UINT64_MAX at first, and the engine's own from then on.  Called
+ * while a request of the pass is under way.
+ */
+enum member_verdict member_noted (struct member *m,
+                                  const struct member_pass *pass,
+                                  uint64_t *round,
+                                  struct member_refusal *refusal);
+
 /* ---- What weftd wants ---- */
 
 struct member_desire {

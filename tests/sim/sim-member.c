@@ -228,7 +228,8 @@ sim_member_execute (struct sim_member *m, struct array_io *io, void *buf)
     return 0;
   case IO_EXTENTS:
     return extents (m, io);
-  case IO_TRIM: /* need not zero: the engine never asks for it */
+  case IO_TRIM:  /* need not zero: the engine never asks for it */
+  case IO_ROUND: /* nobody else writes */
     break;
   }
   sim_fail ("an unexpected kind of request");

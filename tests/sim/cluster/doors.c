@@ -196,6 +196,9 @@ perform (struct member_role *m, struct nbd *n)
       bytes);
     memcpy (&n->bits, bytes, 8);
     break;
+  case NBD_ROUND:
+    n->round = UINT64_MAX;
+    break;
   case NBD_OPEN:
     abort ();
   }
@@ -234,7 +237,7 @@ leave (struct member_role *m, struct nbd *n)
   }
 }
 
-/* It is answered when the disk says the round that it brings, if any. */
+/* It is answered when the disk says the round that it brings or wants, if any. */
 static void
 round_or_leave (struct member_role *m, struct nbd *n)
 {
@@ -245,6 +248,8 @@ round_or_leave (struct member_role *m, struct nbd *n)
     if (n->records[i].kind == BATCH_ROUND)
       v = member_round (m->engine, n->conn->door->pass, n->records[i].length,
                         &refusal);
+  if (n->error == 0 && n->kind == NBD_ROUND)
+    v = member_noted (m->engine, n->conn->door->pass, &n->round, &refusal);
   if (v == MEMBER_WAIT) {
     n->rounds = true;
     wait (m, n);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "world.h"
 
 /* ---- An I/O of the engine, as a request and back. ---- */
@@ -123,7 +124,8 @@ void
 peer_send (struct peer *p, struct array_io *io)
 {
   struct host_role *h = p->host;
-  struct conn *c = io->kind == IO_BATCH ? p->batch : p->data;
+  bool batch = io->kind == IO_BATCH || io->kind == IO_ROUND;
+  struct conn *c = batch ? p->batch : p->data;
   struct nbd *n = NULL;
 
   if (!p->seated || p->data == NULL) {
@@ -146,6 +148,9 @@ peer_send (struct peer *p, struct array_io *io)
     break;
   case IO_FLUSH:
     n = nbd_new (NBD_FLUSH);
+    break;
+  case IO_ROUND:
+    n = nbd_new (NBD_ROUND);
     break;
   case IO_EXTENTS:
     io->extents = make (sizeof *io->extents);
@@ -188,6 +193,8 @@ answered (struct conn *c, struct nbd *n)
       grain_fill (buf, grain_number (io->member, io->offset + i * grain_bytes),
                   1, n->versions[i]);
   }
+  if (n->kind == NBD_ROUND && !n->error)
+    put_le64 (io->buf, n->round);
   if (n->error)
     TRACE (&h->proc, "member %u answers error %d", p->member, n->error);
   else if (n->kind == NBD_CHANGE)

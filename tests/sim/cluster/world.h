@@ -270,7 +270,8 @@ enum nbd_kind {
   NBD_STATUS,
   NBD_CHANGE,
   NBD_FLUSH,
-  NBD_INTENTS
+  NBD_INTENTS,
+  NBD_ROUND /* which round has the disk noted? */
 };
 struct nbd {
   struct event event; /* the server carries it out */
@@ -289,6 +290,7 @@ struct nbd {
   unsigned versions_count;
   int error;           /* the answer */
   uint64_t bits;       /* INTENTS: the answer */
+  uint64_t round;      /* ROUND: the answer */
   struct array_io *io; /* the client's */
   void *asked;         /* a rebuild's struct copy_request */
   uint64_t sent;
@@ -296,7 +298,8 @@ struct nbd {
   /* the server's */
   struct member_request request;
   uint64_t life;
-  bool rounds; /* it was carried out, but for the round that it brings */
+  bool
+    rounds; /* it was carried out, but for the round that it brings or wants */
 };
 struct conn {
   struct process *proc[2]; /* client, server */
