@@ -243,10 +243,9 @@ struct overdue {
 struct array_member {
   struct overdue overdue;
   struct clear_member clear;
-  uint64_t round; /* the newest that its disk has noted */
-  uint64_t
-    heard; /* the last step in which it has said that, since it was lost */
-  uint64_t first;   /* the first step that it has counted in all the time */
+  uint64_t round;   /* the newest that its disk has noted */
+  uint64_t heard;   /* in which step it has last said so, since it was lost */
+  uint64_t first;   /* the first step all of which it has counted in */
   bool asked_round; /* it is being asked that, or to note a newer one */
   enum member_state state; /* as committed */
   bool lost;               /* there is no connection to it */

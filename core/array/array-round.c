@@ -48,9 +48,9 @@
  *   time    A disk that has X + 1 has been given it after it was asked.  So a copy of
  *           it that has X + 1 or more was made after the ask, and the greatest of our
  *           numbers that it has tells the time before which it has all that it was
- *           asked (round_reaches).  For that every member that counts is to answer in
- *           each step, one that comes to count within it, too: it may be given rounds
- *           by others that we have not heard of.
+ *           asked (round_reaches).  So each member that counts is to answer in each
+ *           step; of one that came to count later, be it within the step, the step
+ *           tells no time, for it may have had X + 1 from others before our ask.
  *
  * While a member is lost its answer is not there, so no step is complete: a lost member
  * holds the rounds up for each writer that has lost it.  One that joins is given rounds

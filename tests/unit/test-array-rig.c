@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "test-array-rig.h"
 
 struct array_config config;
@@ -15,6 +16,7 @@ struct array *a;
 struct array_client *client;
 uint64_t now;
 uint8_t *members[ARRAY_MEMBERS_MAX];
+uint64_t noted[ARRAY_MEMBERS_MAX];
 struct array_io *ios[IOS_MAX];
 unsigned ios_count;
 unsigned notices_lost, notices_data, notices_prepared, done_count;
@@ -43,6 +45,7 @@ take (void)
   array_check (a);
   while ((io = array_next_io (a))) {
     assert (ios_count < IOS_MAX);
+    io->owner = a;
     ios[ios_count++] = io;
   }
   while ((r = array_next_done (a))) {
@@ -74,8 +77,10 @@ begin (enum layout_kind kind, unsigned n)
     fprintf (stderr, "%s\n", why);
   assert (a);
   client = array_client_open (a);
-  for (unsigned i = 0; i < n; i++)
+  for (unsigned i = 0; i < n; i++) {
     members[i] = calloc (1, config.layout.member_bytes);
+    noted[i] = config.member_round[i];
+  }
   ios_count = notices_lost = notices_data = notices_prepared = done_count = 0;
 }
 
@@ -113,6 +118,10 @@ apply_batch (unsigned i)
   for (int k = 0; k < count; k++)
     if (r[k].kind == BATCH_WRITE)
       memcpy (members[io->member] + r[k].offset, r[k].payload, r[k].length);
+    else if (r[k].kind == BATCH_ROUND) {
+      if (noted[io->member] < r[k].length)
+        noted[io->member] = r[k].length;
+    }
     else if (batch_changes_data (r[k].kind))
       memset (members[io->member] + r[k].offset, 0, r[k].length);
 }
@@ -121,6 +130,7 @@ void
 answer (unsigned i, int error)
 {
   struct array_io *io = ios[i];
+  struct array *asked = io->owner, *now_used = a;
   uint8_t *m = members[io->member];
 
   if (!error)
@@ -151,13 +161,19 @@ answer (unsigned i, int error)
         at = next;
       }
       break;
+    case IO_ROUND:
+      assert (io->offset == 0 && io->length == ROUND_BYTES);
+      put_le64 (io->buf, noted[io->member]);
+      break;
     default:
       break;
     }
   ios_count--;
   memmove (&ios[i], &ios[i + 1], (ios_count - i) * sizeof ios[0]);
+  a = asked;
   array_io_done (a, io, error, now);
   take ();
+  a = now_used;
 }
 
 void

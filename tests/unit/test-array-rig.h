@@ -1,5 +1,6 @@
 /* test-array-rig.h: an array engine with members in memory.  What it asks of
- * them waits in `ios` until the test answers it.
+ * them waits in `ios` until the test answers it.  A test may have another engine on the
+ * same members, and go from one to the other by `a` and `client`.
  */
 
 #ifndef WEFT_TEST_ARRAY_RIG_H
@@ -29,7 +30,8 @@ extern struct array *a;
 extern struct array_client *client; /* whose requests are that name none */
 extern uint64_t now;
 extern uint8_t *members[ARRAY_MEMBERS_MAX];
-extern struct array_io *ios[IOS_MAX]; /* asked and not answered, in order */
+extern uint64_t noted[ARRAY_MEMBERS_MAX]; /* the round on each one's disk */
+extern struct array_io *ios[IOS_MAX];     /* asked and not answered, in order */
 extern unsigned ios_count;
 extern unsigned notices_lost, notices_data, notices_prepared, done_count;
 extern struct array_notice notice; /* the last one */

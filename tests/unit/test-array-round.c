@@ -6,8 +6,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "test-array-rig.h"
+#include "test-random.h"
 
 /* The number of the round that it is about; 0: it is none. */
 static uint64_t
@@ -60,7 +63,7 @@ static void
 answer_data (void)
 {
   for (unsigned i = 0; i < ios_count;)
-    if (round_of (i) || is_clear (i))
+    if (round_of (i) || ios[i]->kind == IO_ROUND || is_clear (i))
       i++;
     else {
       answer (i, 0);
@@ -476,9 +479,392 @@ test_join_idle (void)
   end ();
 }
 
+/* ---- Several writers ---- */
+
+/* The same, of which the first 4 units are ours, with what others have given since. */
+static void
+start_part (uint64_t both)
+{
+  config.part_length = 4 * UNIT;
+  start (both, both, both);
+}
+
+static unsigned
+asks (void)
+{
+  unsigned n = 0;
+
+  for (unsigned i = 0; i < ios_count; i++)
+    n += ios[i]->kind == IO_ROUND;
+  return n;
+}
+
+/* It says what it has noted. */
+static void
+answer_ask (unsigned member)
+{
+  unsigned i = 0;
+
+  while (i < ios_count &&
+         !(ios[i]->member == member && ios[i]->kind == IO_ROUND))
+    i++;
+  assert (i < ios_count);
+  answer (i, 0);
+}
+
+static void
+answer_asks (void)
+{
+  answer_ask (1);
+  answer_ask (0);
+}
+
+static void
+others_give (uint64_t first, uint64_t second)
+{
+  noted[0] = first;
+  noted[1] = second;
+}
+
+/* Nothing is given before all have said what they have; then the highest of that, then
+ * one more; and the next step asks anew.
+ */
+static void
+test_steps (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
+
+  start_part (5);
+  tick_after (60000 * MS);
+  assert (ios_count == 0 && array_round (a) == 5); /* it rests */
+  ask_data (&w);
+  assert (asks () == 2 && rounds () == 0);
+  others_give (6, 5);
+  answer_ask (0);
+  assert (asks () == 1 && rounds () == 0);
+  answer_ask (1);
+  assert (rounds () == 1 && asked (1, 6) && array_round (a) == 5);
+  answer_round (1);
+  assert (rounds () == 2 && asked (0, 7) && asked (1, 7) && asks () == 0);
+  ask_data (&f);
+  answer_round (0);
+  assert (array_round (a) == 5 && !done (&f));
+  answer_round (1);
+  assert (array_round (a) == 7 && !done (&f));
+  /* A step is none before it is complete, though others have gone on by two. */
+  assert (asks () == 2 && rounds () == 0);
+  others_give (9, 9);
+  answer_asks ();
+  assert (rounds () == 2 && asked (0, 10) && asked (1, 10) && !done (&f));
+  answer_rounds ();
+  assert (done (&f) && f.error == 0 && array_round (a) == 10);
+  answer_all ();
+  end ();
+
+  /* What was asked before the write stands for nothing. */
+  start_part (5);
+  ask_data (&w);
+  assert (asks () == 2);
+  tick_after (5000 * MS);
+  ask_data (&w);
+  ask_data (&f);
+  answer_asks ();
+  answer_rounds ();
+  assert (!done (&f));
+  answer_asks ();
+  answer_rounds ();
+  assert (array_round (a) == 7 && !done (&f));
+  answer_asks ();
+  answer_rounds ();
+  assert (array_round (a) == 8 && done (&f));
+  answer_all ();
+  end ();
+
+  /* Who writes alone asks nobody. */
+  start (5, 5, 5);
+  ask_data (&w);
+  assert (asks () == 0 && rounds () == 2);
+  answer_all ();
+  end ();
+}
+
+/* Who is lost holds the step up; what it had said is asked again when it is back. */
+static void
+test_step_lost (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
+
+  start_part (5);
+  ask_data (&w);
+  ask_data (&f);
+  answer_asks ();
+  answer_round (0);
+  assert (asked (1, 6) && asks () == 0);
+  lose (1);
+  answer_lost (1);
+  assert (ios_count == 0 && array_round (a) == 5);
+  others_give (6, 6);
+  return_whole (1);
+  commit_states (1, "ii");
+  answer_data ();
+  assert (asks () == 1 && rounds () == 0);
+  answer_ask (1);
+  assert (rounds () == 2 && asked (0, 7) && asked (1, 7));
+  answer_rounds ();
+  assert (array_round (a) == 7 && !done (&f));
+  answer_ask (0);
+  lose (1);
+  answer_lost (1);
+  assert (ios_count == 0 && !done (&f));
+  commit (1 << 1);
+  answer_data ();
+  assert (array_round_entered (a) == 7 && asked (0, 8));
+  answer_round (0);
+  assert (done (&f) && f.error == 0 && array_round (a) == 8);
+  answer_all ();
+  end ();
+}
+
+/* One that joins is given what we gave the others, although the step stands still for
+ * one that is to go.
+ */
+static void
+test_step_join (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+
+  config.part_length = 4 * UNIT;
+  config.batches = config.rounds = true;
+  config.extent_bytes = 4 * UNIT;
+  config.io_timeout_ms = 0;
+  config.round = config.member_round[0] = config.member_round[1] = 5;
+  rig_states ("iij", config.states);
+  begin (LAYOUT_RAID1, 3);
+  for (unsigned i = 0; i < 2; i++) {
+    ask_data (&w);
+    answer_asks ();
+    answer_rounds ();
+    tick_after (1000 * MS);
+    answer_data ();
+  }
+  assert (asks () == 2 && array_round (a) == 7);
+  lose (1);
+  answer_lost (1);
+  assert (ios_count == 0 && array_round (a) == 7);
+  prepare (2, "ioi");
+  assert (notices_prepared == 0);
+  answer_ask (2);
+  answer_data ();
+  assert (asked (2, 7) && notices_prepared == 0);
+  answer_round (2);
+  answer_data ();
+  assert (notices_prepared == 1);
+  commit_states (2, "ioi");
+  answer_all ();
+  assert (array_round (a) >= 8 && noted[0] == noted[2]);
+  end ();
+}
+
+/* A disk that is back has one of these rounds, as its superblock says.  The steps of ours
+ * were asked at 0 s (number 6), 2 s (9) and 4 s (12, which is not complete); others have
+ * given the rounds between.  What it answered more than 3 s after the greatest of ours
+ * that it has was asked for may be gone.
+ */
+static void
+test_step_back (void)
+{
+  static const struct {
+    unsigned after_ms; /* of the last write, after the third was asked for */
+    uint64_t reach;
+    bool numbered; /* all have answered the third by then */
+    bool gone;
+  } backs[] = {
+    { 500, 12, true, false },  { 500, 13, true, false },
+    { 500, 11, true, false },  { 500, 9, true, false },
+    { 500, 8, true, true },    { 2000, 11, true, true },
+    { 2000, 12, true, false }, { 2000, 12, false, true },
+    { 4000, 12, true, true },  { 500, 5, true, true },
+    { 500, 12, false, false },
+  };
+
+  for (unsigned i = 0; i < sizeof backs / sizeof backs[0]; i++) {
+    struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
+
+    config.part_length = 4 * UNIT;
+    config.batches = config.rounds = true;
+    config.io_timeout_ms = 0;
+    config.round = config.member_round[0] = config.member_round[1] = 5;
+    begin (LAYOUT_RAID10, 4);
+    commit_states (2, "iioo");
+    for (uint64_t round = 6; round < 12; round += 3) {
+      ask_data (&w);
+      others_give (round - 1, round - 1);
+      answer_asks ();
+      assert (asked (0, round));
+      answer_rounds ();
+      tick_after (2000 * MS);
+      answer_data ();
+    }
+    assert (array_round (a) == 9 && asks () == 2);
+    others_give (11, 11);
+    answer_ask (0);
+    if (backs[i].numbered) {
+      answer_ask (1);
+      answer_round (0);
+    }
+    lose (1);
+    answer_lost (1);
+    tick_after (backs[i].after_ms * MS);
+    ask_data (&w);
+    assert (done (&w));
+    lose (0);
+    return_with (0, true, backs[i].reach);
+    commit_states (2, "iioo");
+    return_whole (1);
+    commit_states (2, "iioo");
+    submit (&f);
+    assert (finish (&f) == (backs[i].gone ? EIO : 0));
+    answer_all ();
+    end ();
+  }
+}
+
+/* A member that came to count after the step was asked for may have had its number from
+ * others before: the step tells no time of it.
+ */
+static void
+test_step_counts_later (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
+
+  for (unsigned later = 0; later < 2; later++) {
+    config.part_length = 4 * UNIT;
+    config.batches = config.rounds = true;
+    config.io_timeout_ms = 0;
+    config.round = config.member_round[0] = config.member_round[1] = 5;
+    rig_states ("ij", config.states);
+    begin (LAYOUT_RAID1, 2);
+    prepare (2, later ? "ij" : "ii");
+    answer_all ();
+    ask_data (&w);
+    assert (asks () == (later ? 1 : 2));
+    if (later) {
+      prepare (3, "ii");
+      answer_data ();
+      assert (asks () == 2);
+    }
+    answer_asks ();
+    answer_data ();
+    while (array_round (a) == 5) {
+      if (rounds () > 0)
+        answer_round (asked (0, 6) ? 0 : 1);
+      answer_data ();
+    }
+    lose (1);
+    answer_lost (1);
+    return_with (1, true, 6);
+    commit_states (4, "ii");
+    submit (&f);
+    assert (finish (&f) == (later ? EIO : 0));
+    answer_all ();
+    end ();
+  }
+}
+
+/* Two engines on the same members, in any order; copies of disks are made beside, also
+ * while a round is just being noted there, for one of a superblock's two slots may have
+ * it.  Disks are never more than a round apart, and when all is covered that one has
+ * written, what was copied before is two behind.
+ */
+#define COPIES 64
+
+static void
+test_two_writers (void)
+{
+  struct array *engine[2];
+  struct array_client *clients[2];
+  struct array_request w[2], f[2];
+  uint64_t slot[2] = { 5, 5 }; /* the highest that may be on the disk */
+  uint64_t copied[COPIES],
+    written[2] = { 0 }; /* copies made before the write */
+  unsigned copies = 0, covered = 0, stage[2] = { 0 };
+  char why[200];
+
+  start_part (5);
+  engine[0] = a;
+  clients[0] = client;
+  config.part_offset = config.part_length;
+  engine[1] = array_new (&config, now, why, sizeof why);
+  assert (engine[1]);
+  clients[1] = array_client_open (engine[1]);
+  for (unsigned step = 0; step < 40000; step++) {
+    unsigned i = test_random (2);
+
+    a = engine[i];
+    client = clients[i];
+    if (stage[i] == 0 && test_random (4) == 0) {
+      w[i] = (struct array_request) WRITE (i * 4 * UNIT, 4096, ones);
+      written[i] = copies;
+      submit (&w[i]);
+      stage[i] = 1;
+    }
+    else if (stage[i] == 1 && done (&w[i])) {
+      f[i] = (struct array_request) { .op = ARRAY_FLUSH, .flags = ARRAY_COVER };
+      submit (&f[i]);
+      stage[i] = 2;
+    }
+    else if (stage[i] == 2 && done (&f[i])) {
+      assert (f[i].error == 0);
+      for (unsigned c = 0; c < written[i]; c++)
+        assert (copied[c] + 2 <= noted[0] && copied[c] + 2 <= noted[1]);
+      covered++;
+      stage[i] = 0;
+    }
+    else if (test_random (8) == 0) {
+      unsigned m = test_random (2);
+
+      if (copies ==
+          COPIES) { /* forget the oldest half, which all have passed */
+        copies /= 2;
+        memmove (copied, copied + copies, copies * sizeof copied[0]);
+        for (unsigned k = 0; k < 2; k++)
+          written[k] -= written[k] < copies ? written[k] : copies;
+      }
+      copied[copies++] = slot[m];
+    }
+    else if (test_random (16) == 0)
+      tick_after (test_random (400) * MS);
+    for (unsigned k = 0; k < ios_count; k++)
+      if (round_of (k) > slot[ios[k]->member] && test_random (4) == 0)
+        slot[ios[k]->member] = round_of (k);
+    if (ios_count > 0 && test_random (2)) {
+      unsigned k = test_random (ios_count), m = ios[k]->member;
+
+      if (ios[k]->kind == IO_ROUND && noted[m] < slot[m])
+        noted[m] = slot[m]; /* it waits for that */
+      answer (k, 0);
+      if (slot[m] < noted[m])
+        slot[m] = noted[m];
+    }
+    for (unsigned m = 0; m < 2; m++)
+      assert (slot[m] <= noted[1 - m] + 1);
+  }
+  assert (covered > 100);
+  answer_all ();
+  for (unsigned i = 0; i < 2; i++) {
+    a = engine[i];
+    stop ();
+    answer_all ();
+  }
+  array_free (engine[1]);
+  a = engine[0];
+  end ();
+}
+
 int
 main (void)
 {
+  test_random_start ();
   rig_init ();
   test_flush ();
   test_beside ();
@@ -491,5 +877,11 @@ main (void)
   test_cover ();
   test_join ();
   test_join_idle ();
+  test_steps ();
+  test_step_lost ();
+  test_step_join ();
+  test_step_back ();
+  test_step_counts_later ();
+  test_two_writers ();
   return 0;
 }
