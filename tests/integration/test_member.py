@@ -18,8 +18,8 @@ import uuid
 import nbd
 import pytest
 
-from memberhost import (Array, BAD, CLEAR, EXTENT, HEADER, MIB, TRIM, WRITE, ZERO,
-                        array, batch, dirty_in_view, dirty_on_disk, read_slots,
+from memberhost import (Array, BAD, CLEAR, EXTENT, HEADER, MIB, ROUND, TRIM, WRITE,
+                        ZERO, array, batch, dirty_in_view, dirty_on_disk, read_slots,
                         read_superblock, refuses)
 from wefttest import eventually
 
@@ -123,9 +123,18 @@ def test_batch_door_applies_all_records(array):
     assert h.pread(70001, 59 * MIB) == b"L" * 70000 + b"\0"
     b.pwrite(batch(), 0)  # nothing is a batch too
     with refuses("EINVAL"):
-        b.pread(512, 0)
-    with refuses("EINVAL"):
         b.zero(512, 0)
+
+
+def test_batch_door_says_the_round(array):
+    b, other = array.opened(0, "batch", "batch")
+    assert b.pread(8, 0) == bytes(8)
+    b.pwrite(batch((ROUND, 0, 0x1234567)), 0)
+    assert other.pread(8, 0) == (0x1234567).to_bytes(8, "little")
+    for length, offset in (512, 0), (8, 8), (7, 0), (9, 0), (16, 0), (8, 1):
+        with refuses("EINVAL"):
+            b.pread(length, offset)
+    assert "the batch door is not for reading" in array.log(0)
 
 
 def test_a_bad_batch_has_no_effect(array, seed):

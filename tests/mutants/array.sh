@@ -282,8 +282,8 @@ mutant reader-fails-without-looking-elsewhere test-array-loss array-read.c \
 
 # Rounds.
 mutant round-complete-without-all test-array-round array-round.c \
-  '    all = false;
-    if (!member_reachable' '    if (!member_reachable'
+  '      all = false;
+      ask (a, i, round);' '      ask (a, i, round);'
 mutant round-begins-before-the-last-is-complete test-array-round array-round.c \
   '    if (!everywhere (a))
       return;' '    everywhere (a);'
@@ -301,10 +301,10 @@ mutant copy-of-a-standstill-is-the-disk test-array-round array-epoch.c \
 mutant known-process-is-another test-array-round array-round.c \
   'wrote_ns == 0 || reach == UINT64_MAX ||' 'wrote_ns == 0 ||'
 mutant round-before-vouches-as-the-last test-array-round array-round.c \
-  ': reach + 1 == r->complete ? r->before_ns' \
-  ': reach + 1 == r->complete ? r->since_ns'
+  'begun_ns = reach < r->before ? 0 : r->before_ns;' \
+  'begun_ns = reach < r->before ? 0 : r->since_ns;'
 mutant round-under-way-vouches-for-nothing test-array-round array-round.c \
-  'reach >= r->begun          ? r->begun_ns' 'reach >= r->begun ? r->since_ns'
+  'if (r->number == 0 || reach < r->number) {' 'if (1) {'
 mutant fua-stands-for-its-first-try test-array-round array.c \
   '  q->wrote_ns = 0;
 ' ''
@@ -325,10 +325,73 @@ mutant join-uncovered test-array-round array-join.c \
   '      round = a->round.target;' '      round = 0;'
 mutant join-without-the-round test-array-round array-join.c \
   '&&
-           m->round >= a->round.begun;' ';'
+           m->round >= a->round.given;' ';'
 mutant joiner-keeps-a-round test-array-round array-member.c \
-  '    if (!m->counts || !counted)
-      m->round = 0;' ''
+  '      m->round = m->heard = 0;
+      m->first' '      m->first'
+
+# Several writers.
+mutant step-gives-without-asking test-array-round array-round.c \
+  'a->member[member].heard < r->begun;' '0;'
+mutant step-goes-by-its-own-number test-array-round array-round.c \
+  '    if (a->round.highest < round)
+      a->round.highest = round;
+' ''
+mutant step-does-not-wait-for-an-answer test-array-round array-round.c \
+  'return heard && have &&' 'return have &&'
+mutant step-skips-the-highest test-array-round array-round.c \
+  '(!r->shared || r->complete == r->begun || all_have (a, r->highest)) &&' ''
+mutant step-keeps-the-answer-of-who-was-lost test-array-round array-member.c \
+  '  m->round = m->heard = 0;
+  m->told' '  m->round = 0;
+  m->told'
+mutant step-lets-a-joiner-wait-for-who-goes test-array-round array-round.c \
+  'have = all_have (a, r->given);' 'have = !heard || all_have (a, r->given);'
+mutant step-that-asks-vouches test-array-round array-round.c \
+  'if (r->number == 0 || reach < r->number) {' 'if (reach < r->number) {'
+mutant step-of-before-it-counted-vouches test-array-round array-round.c \
+  'if (r->shared && step < a->member[member].first)' 'if (0)'
+mutant round-of-a-step-is-its-count test-array-round array-round.c \
+  'return a->round.since;' 'return a->round.complete;'
+mutant writes-beyond-the-part test-array-part array.c \
+  '!array_ours (a, r->offset, r->length)
+           ? EPERM' '0
+           ? EPERM'
+mutant writes-that-end-beyond-the-part test-array-part array-internal.h \
+  'length <= bytes - (offset - from));' '(length || 1));'
+mutant loss-is-accepted-beyond-the-part test-array-part array.c \
+  'return (request_writes (r) || r->op == ARRAY_ACCEPT) &&' \
+  'return request_writes (r) &&'
+mutant image-of-others-is-read test-array-part array-read.c \
+  'a->clear.never || only_reads (a, p) || a->degraded' 'a->clear.never || a->degraded'
+mutant reads-of-others-are-not-held test-array-part array-read.c \
+  '  if (holds (a, p)) {' '  if (0) {'
+mutant reads-of-others-are-kept test-array-part array-read.c \
+  'if (error == 0 && !holds (a, p)) {' 'if (error == 0) {'
+mutant reads-of-ours-are-held test-array-part array-internal.h \
+  'return a->config.readonly || !array_ours (a, offset, length);' 'return true;'
+mutant extents-of-others-are-not-held test-array-part array-extents.c \
+  'if (!array_holds_reads (a, q->r->offset, q->r->length))
+    ask' 'if (1)
+    ask'
+mutant held-extents-are-forgotten test-array-part array-extents.c \
+  'q->busy && !q->asked &&
+        !array_holds_reads (a, q->r->offset, q->r->length))' 'q->busy && 0)'
+mutant bad-spot-of-others-is-mended test-array-part array-read.c \
+  'if (p->bad && !only_reads (a, p) && !a->stopped)' 'if (p->bad && !a->stopped)'
+mutant bad-spot-of-others-loses-the-member test-array-part array-read.c \
+  '  if (a->config.readonly)
+    member_lost' '  if (1)
+    member_lost'
+mutant bad-spot-of-others-is-forgotten test-array-part array-read.c \
+  '  pieces_go_on (a, &a->stalled);
+}' '}'
+mutant bits-of-others-fall test-array-part array-clear.c \
+  '(c->part_length == 0 ||' '(1 ||'
+mutant settled-runs-take-what-is-beside test-array-part array-clear.c \
+  'r[-1].kind == kind &&' ''
+mutant part-of-half-a-unit test-array-part array-new.c \
+  'c->part_offset % l->unit == 0 &&' ''
 
 # Loss that is accepted.
 mutant zeroes-for-what-can-be-read test-array-loss array.c \

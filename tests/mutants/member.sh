@@ -224,3 +224,28 @@ mutant each-answer-shuts-all test-member-scenes member.c \
   'if (m->has_key && memcmp (m->key, key, KEY_BYTES) != 0)' 'if (m->has_key)'
 mutant key-is-confirmed-while-the-former-one-s-requests-run test-member-scenes member-doors.c \
   'm->drains_asked += shut_passes (m, EVERY_SESSION);' 'shut_passes (m, EVERY_SESSION);'
+
+# Several writers.
+mutant round-is-said-before-both-slots-have-it test-member-scenes member-doors.c \
+  'if (m->confirmed.round < *round)' 'if (0)'
+mutant round-is-waited-for-without-end test-member-scenes member-doors.c \
+  '  if (m->next.round < *round)
+    *round = m->next.round;' '  if (*round == UINT64_MAX)
+    *round = m->next.round;'
+mutant round-is-told-to-who-is-fenced test-member-scenes member-doors.c \
+  '  if (check_pass (m, pass, &none, refusal) != MEMBER_GO)
+    return MEMBER_REFUSE;
+  if (m->next.round < *round)' '  if (m->next.round < *round)'
+mutant round-of-one-writer-undoes-that-of-another "test-member-scenes test-member" member-doors.c \
+  '  if (m->next.round < round)
+    member_set_round' '  if (m->next.round != round)
+    member_set_round'
+mutant settled-by-one-and-claimed-by-another test-member-scenes member-doors.c \
+  'if (gone (m, s))
+          intents_clear' 'if (1)
+          intents_clear'
+mutant cleared-by-one-and-claimed-by-another "test-member-scenes test-member" member-doors.c \
+  '    intents_clear (&pass->session->held, e);
+' '    for (struct session *s = m->sessions; s; s = s->next)
+      intents_clear (&s->held, e);
+'

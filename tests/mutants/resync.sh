@@ -64,3 +64,21 @@ mutant resync-takes-a-failed-write test-resync resync.c \
 mutant resync-lowers-beyond-a-member test-resync resync.c \
   '  if (end > map->data_bytes)
     end = map->data_bytes;' '  ;'
+
+# Several writers.
+mutant resync-of-what-others-write test-resync resync.c \
+  'if (c < 0 || (r->part_length > 0 &&' 'if (c < 0 || (0 &&'
+mutant resync-settles-what-others-write test-resync resync.c \
+  'while (a->length > 0 && !settles (r, r->member, a->offset));' 'while (0);'
+mutant resync-run-goes-on-to-what-others-write test-resync resync.c \
+  '  while (map_has (map, end) &&
+         settles (r, member, end) == settles (r, member, *start))' \
+  '  while (map_has (map, end))'
+mutant end-settles-what-others-write test-resync resync.c \
+  '.kind = settles (r, r->member, start) ? BATCH_SETTLE : BATCH_CLEAR,' \
+  '.kind = BATCH_SETTLE,'
+mutant within-ignores-what-is-behind "test-layout test-resync" layout.c \
+  '(at < part_offset || at - part_offset >= part_length))' '(at < part_offset))'
+mutant within-ignores-images "test-layout test-resync" layout.c \
+  'if (layout_unmap (l, member, offset, &at, &some) >= 0 &&' \
+  'if (layout_unmap (l, member, offset, &at, &some) == 0 &&'

@@ -293,6 +293,33 @@ check_span (const struct layout *l, const struct picture *p)
   }
 }
 
+/* Random ranges of members, and parts of the array in whole units. */
+static void
+check_within (const struct layout *l, const struct picture *p)
+{
+  const uint64_t unit = l->unit;
+  const uint64_t first = test_random (p->units);
+  const uint64_t units = 1 + test_random (p->units - first);
+
+  for (unsigned m = 0; m < p->members; m++) {
+    const uint64_t rows = l->member_bytes / unit + 2;
+    const uint64_t row = test_random (rows);
+    const uint64_t count = 1 + test_random (test_random (2) ? 4 : rows);
+    bool within = true;
+
+    for (uint64_t i = 0; i < (uint64_t) p->units * COPIES_MAX; i++) {
+      const struct spot *s = &p->copy[i];
+      const uint64_t at = i / COPIES_MAX;
+
+      if (i % COPIES_MAX < p->copies && s->member == m && s->row >= row &&
+          s->row < row + count)
+        within &= at >= first && at < first + units;
+    }
+    CHECK (layout_within (l, m, row * unit, count * unit, first * unit,
+                          units * unit) == within);
+  }
+}
+
 static void
 check_lost (const struct layout *l, const struct picture *p, const bool lost[])
 {
@@ -404,8 +431,10 @@ check_one (enum layout_kind kind, unsigned n, unsigned groups, uint64_t unit,
   p = draw (kind, n, groups, bytes / unit);
   check_map (&l, p);
   check_unmap (&l, p);
-  for (int i = 0; i < 30; i++)
+  for (int i = 0; i < 30; i++) {
     check_span (&l, p);
+    check_within (&l, p);
+  }
   check_capacity (&l, p, bytes);
   if (losses)
     check_losses (&l, p);

@@ -427,6 +427,93 @@ scene_round (void)
   member_free (m);
 }
 
+/* What the disk has noted is said when no slot has more: a copy of the disk may have been
+ * made since the first slot was written.  Two sessions that give rounds do not undo what
+ * the other has given.
+ */
+static void
+scene_round_of_two (void)
+{
+  struct member_refusal refusal;
+  struct member_action first;
+  struct member_pass *p, *other;
+  uint64_t noted = UINT64_MAX, later = UINT64_MAX;
+
+  start_new ();
+  p = open_door (1, 1);
+  other = open_door (2, 1);
+  CHECK (member_noted (m, other, &noted, &refusal) == MEMBER_GO && noted == 0);
+  CHECK (member_round (m, p, 7, &refusal) == MEMBER_WAIT);
+  CHECK (member_next_action (m, false, &first));
+  do_action (&first);
+  CHECK (member_confirmed (m)->round == 0);
+  noted = UINT64_MAX;
+  CHECK (member_noted (m, other, &noted, &refusal) == MEMBER_WAIT);
+  /* What comes after the question is not waited for. */
+  CHECK (member_next_action (m, false, &first));
+  CHECK (member_round (m, other, 8, &refusal) == MEMBER_WAIT);
+  do_action (&first);
+  do_actions (false);
+  CHECK (member_noted (m, other, &noted, &refusal) == MEMBER_GO);
+  CHECK (noted == 8 && noted == member_confirmed (m)->round);
+  CHECK (member_round (m, p, 7, &refusal) == MEMBER_GO);
+  CHECK (member_round (m, other, 8, &refusal) == MEMBER_GO);
+  CHECK (do_actions (false) == 0 && on_disk ().round == 8);
+
+  /* It forgets its round when it begins to join, while somebody asks. */
+  CHECK (member_round (m, p, 9, &refusal) == MEMBER_WAIT);
+  CHECK (member_noted (m, p, &later, &refusal) == MEMBER_WAIT);
+  member_desire_place (&wish, member_confirmed (m));
+  wish.min_epoch = 1;
+  wish.epoch = 3;
+  wish.states[2] = MEMBER_JOINING;
+  CHECK (desire ());
+  do_actions (false);
+  CHECK (member_noted (m, p, &later, &refusal) == MEMBER_GO && later == 0);
+
+  /* Who is fenced is told nothing. */
+  wish.min_epoch = 4;
+  CHECK (desire ());
+  later = UINT64_MAX;
+  CHECK (member_noted (m, p, &later, &refusal) == MEMBER_REFUSE &&
+         refusal.error == ESHUTDOWN);
+  member_close (m, other);
+  end_life (p);
+}
+
+/* Several sessions write at the same time.  A bit stands as long as one of them claims
+ * it; a session that connects anew has its claims still; and what is settled by one
+ * stays of another that lives.
+ */
+static void
+scene_claims_of_two (void)
+{
+  struct member_pass *p, *other;
+
+  start_new ();
+  p = open_door (1, 1);
+  other = open_door (2, 1);
+  write_to (p, 5);
+  write_to (other, 5);
+  CHECK (dirty_after_clear (p, false) == 1);
+  CHECK (dirty_after_clear (p, true) == 1); /* the other lives */
+  CHECK (dirty_after_clear (other, false) == 0);
+
+  write_to (p, 5);
+  write_to (other, 5);
+  member_close (m, p);
+  CHECK (dirty_after_clear (other, false) == 1);
+  p = open_door (1, 1);
+  CHECK (dirty_after_clear (other, true) == 1); /* it is back */
+  CHECK (dirty_after_clear (p, false) == 0);
+
+  write_to (p, 5);
+  member_close (m, p);
+  CHECK (dirty_after_clear (other, false) == 1);
+  CHECK (dirty_after_clear (other, true) == 0); /* it is gone */
+  end_life (other);
+}
+
 /* A joiner forgets its round, as what others write meanwhile is not here; and has the
  * one of its order when nothing is to do, not before.
  */
@@ -704,6 +791,8 @@ main (void)
   scene_release ();
   scene_doors ();
   scene_round ();
+  scene_round_of_two ();
+  scene_claims_of_two ();
   scene_round_of_joiner ();
   scene_many_sessions ();
   return 0;

@@ -19,6 +19,7 @@ static enum member_state states[ARRAY_MEMBERS_MAX];
 static uint8_t bits[ARRAY_MEMBERS_MAX][MAP_BYTES];
 static uint64_t reach[ARRAY_MEMBERS_MAX];
 static uint64_t data_bytes; /* of each member */
+static uint64_t part_offset, part_length;
 
 /* All members are in-sync, have seen as much, and have no bits. */
 static void
@@ -100,7 +101,7 @@ hand_map (void)
 static void
 begin (bool ending, unsigned members)
 {
-  r = resync_new (&l, 0, 0, ending);
+  r = resync_new (&l, part_offset, part_length, ending);
   CHECK (r);
   for (unsigned m = 0; m < members; m++)
     if (states[m] == MEMBER_IN_SYNC) {
@@ -522,11 +523,67 @@ test_end (void)
   }
 }
 
+static void
+set_part (uint64_t offset, uint64_t length)
+{
+  part_offset = offset;
+  part_length = length;
+}
+
+/* raid-10: an extent of member 0 or 2 has eight units of 512 KiB, every other one of the
+ * array's first sixteen, and so on.  Ours are 12 to 47: the second and the third extent
+ * have nothing else.  What others have left elsewhere is not copied, and stays.
+ */
+static void
+test_part (void)
+{
+  configure (LAYOUT_RAID10, 4, KiB (512), MiB (16));
+  CHECK (l.size == MiB (32));
+  set_part (12 * KiB (512), 36 * KiB (512));
+  for (unsigned x = 0; x < 4; x++) {
+    set_bit (0, x);
+    set_bit (2, x);
+  }
+  begin (false, 4);
+  for (unsigned u = 12; u < 48; u += 2)
+    copy_whole (u * KiB (512), KiB (512), 0);
+  act (RESYNC_FLUSH, 0);
+  want_settled (0, 0, 0);
+  want_settled (0, MiB (4), MiB (8));
+  want_settled (2, MiB (4), MiB (8));
+  want_over (0, true);
+
+  /* Nothing of ours is dirty. */
+  memset (bits, 0, sizeof bits);
+  set_bit (1, 3);
+  begin (false, 4);
+  act (RESYNC_FLUSH, 0);
+  want_settled (0, 0, 0);
+  want_over (0, true);
+
+  /* At the end: only our own claims, where anybody else may write. */
+  set_bit (1, 1);
+  set_bit (1, 2);
+  begin (true, 4);
+  act_of (RESYNC_OPEN, 1, 0);
+  want_of (RESYNC_SEND, 1);
+  CHECK (a.count == 2);
+  CHECK (a.records[0].kind == BATCH_SETTLE && a.records[0].offset == MiB (4) &&
+         a.records[0].length == MiB (8));
+  CHECK (a.records[1].kind == BATCH_CLEAR && a.records[1].offset == MiB (12) &&
+         a.records[1].length == MiB (4));
+  done (0);
+  act_of (RESYNC_CLOSE, 1, 0);
+  want_over (0, true);
+  set_part (0, 0);
+}
+
 /* ---- Against a dumb one ---- */
 
 static bool spoiled[COPIES_MAX][512]; /* a block of a copy can't be read */
 static int wrote[512];    /* the copy that a block was written from; -1: none */
 static bool told[8][512]; /* members, of a block that is bad */
+static unsigned fallen[8]; /* extents of which bits may fall */
 
 static bool
 dirty (const struct layout_piece *p)
@@ -574,6 +631,37 @@ choose (void)
   }
   if (test_random (2))
     states[test_random (l.members)] = MEMBER_OUT;
+  set_part (0, 0);
+  if (test_random (2)) {
+    uint64_t first = test_random (l.size / l.unit);
+
+    set_part (first * l.unit,
+              (1 + test_random (l.size / l.unit - first)) * l.unit);
+  }
+}
+
+static bool
+ours (uint64_t offset)
+{
+  return part_length == 0 ||
+         (offset >= part_offset && offset < part_offset + part_length);
+}
+
+/* Nothing of others is there. */
+static bool
+all_ours (unsigned member, uint64_t offset, uint64_t length)
+{
+  bool all = true;
+
+  for (uint64_t at = 0; at < l.size; at += l.unit) {
+    struct layout_piece p;
+
+    layout_map (&l, at, l.unit, &p);
+    for (unsigned c = 0; c < p.copies; c++)
+      all &= p.copy[c].member != member || p.copy[c].offset < offset ||
+             p.copy[c].offset >= offset + length || ours (at);
+  }
+  return all;
 }
 
 /* Blocks are of 256 KiB here but for the halving: each is good or bad as a
@@ -631,6 +719,13 @@ run (bool *settled)
     case RESYNC_SEND:
       hear (&a);
       break;
+    case RESYNC_SETTLED:
+      for (uint64_t at = 0; at < a.length; at += EXTENT_BYTES) {
+        CHECK (has_bit (a.member, a.offset + at));
+        CHECK (all_ours (a.member, a.offset + at, EXTENT_BYTES));
+        fallen[a.member] += 1;
+      }
+      break;
     case RESYNC_OVER:
       CHECK (a.error == 0);
       *settled = a.settled;
@@ -653,20 +748,29 @@ check (bool settled)
   for (uint64_t at = 0; at < l.size; at += GRAIN) {
     uint64_t block = at / GRAIN;
     struct layout_piece p;
-    bool bad = true;
+    bool bad = true, mine = ours (at);
 
     layout_map (&l, at, GRAIN, &p);
     for (unsigned c = 0; c < p.copies; c++)
       bad &= spoiled[c][block] || states[p.copy[c].member] != MEMBER_IN_SYNC;
-    if (!dirty (&p) || bad)
+    if (!dirty (&p) || bad || !mine)
       CHECK (wrote[block] == -1);
     else
       CHECK (wrote[block] >= 0 && is_newest (&p, block, wrote[block]));
-    any |= bad && dirty (&p);
+    bad &= mine && dirty (&p);
+    any |= bad;
     for (unsigned c = 0; c < p.copies; c++)
-      CHECK (told[p.copy[c].member][block] == (bad && dirty (&p) && whole));
+      CHECK (told[p.copy[c].member][block] == (bad && whole));
   }
   CHECK (settled == (whole || !any));
+  for (unsigned m = 0; m < l.members; m++) {
+    unsigned fall = 0;
+
+    for (uint64_t at = 0; at < data_bytes; at += EXTENT_BYTES)
+      fall += settled && states[m] == MEMBER_IN_SYNC && has_bit (m, at) &&
+              all_ours (m, at, EXTENT_BYTES);
+    CHECK (fallen[m] == fall);
+  }
 }
 
 static void
@@ -678,6 +782,7 @@ test_random_ones (unsigned count)
     choose ();
     CHECK (l.size / GRAIN <= 512 && l.members <= 8);
     memset (told, 0, sizeof told);
+    memset (fallen, 0, sizeof fallen);
     for (unsigned i = 0; i < 512; i++) {
       wrote[i] = -1;
       for (unsigned c = 0; c < COPIES_MAX; c++)
@@ -705,6 +810,7 @@ main (void)
   test_bad_without_doors ();
   test_much_is_bad ();
   test_end ();
+  test_part ();
   test_random_ones (200);
   return 0;
 }
