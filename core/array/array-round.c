@@ -332,6 +332,15 @@ round_answered (struct array *a, struct aio *x, bool ok)
   m->asked_round = false;
   if (ok && x->io.kind == IO_ROUND) {
     round = get_le64 (x->io.buf);
+    if (round > a->round.given + AHEAD_MAX) { /* others would refuse it */
+      member_lost (a, x->io.member,
+                   "it says to have noted round %llu, and %llu is known of",
+                   (unsigned long long) round,
+                   (unsigned long long) a->round.given);
+      ok = false;
+    }
+  }
+  if (ok && x->io.kind == IO_ROUND) {
     m->heard = x->start;
     if (a->round.highest < round)
       a->round.highest = round;

@@ -79,6 +79,8 @@
  * out, and sums from overflowing; JSON's integers have a sign.
  */
 #define EPOCH_MAX ((uint64_t) 1 << 60)
+/* No number that weftd or a writer counts is ever so far beyond what is known of it. */
+#define AHEAD_MAX ((uint64_t) 1 << 32)
 
 /* So do the starts of weftd and the writes of a superblock, or of a list of bad ranges.
  * Who can't count on says so, and nothing is written.

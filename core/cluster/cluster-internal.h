@@ -74,8 +74,6 @@
  * so often at most.
  */
 #define SEQUENCE_MS 10000
-/* No number that weftd or a writer counts is ever so far beyond what is known of it. */
-#define AHEAD_MAX ((uint64_t) 1 << 32)
 /* What two nodes say within so long is said by both. */
 #define DOUBT_MS 60000
 

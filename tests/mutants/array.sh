@@ -353,6 +353,8 @@ mutant step-of-before-it-counted-vouches test-array-round array-round.c \
   'if (r->shared && step < a->member[member].first)' 'if (0)'
 mutant round-of-a-step-is-its-count test-array-round array-round.c \
   'return a->round.since;' 'return a->round.complete;'
+mutant step-goes-by-nonsense test-array-round array-round.c \
+  'if (round > a->round.given + AHEAD_MAX) {' 'if (0) {'
 mutant writes-beyond-the-part test-array-part array.c \
   '!array_ours (a, r->offset, r->length)
            ? EPERM' '0

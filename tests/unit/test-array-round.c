@@ -588,6 +588,25 @@ test_steps (void)
   end ();
 }
 
+/* A number that nobody can have given is believed of nobody. */
+static void
+test_step_nonsense (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+
+  start_part (5);
+  ask_data (&w);
+  others_give (5 + (UINT64_C (1) << 32), 6 + (UINT64_C (1) << 32));
+  answer_ask (0);
+  assert (notices_lost == 0);
+  answer_ask (1);
+  assert (notices_lost == 1 && notice.member == 1 &&
+          strstr (notice.reason, "round 4294967302") && rounds () == 0);
+  answer_all ();
+  assert (array_round (a) == 5);
+  end ();
+}
+
 /* Who is lost holds the step up; what it had said is asked again when it is back. */
 static void
 test_step_lost (void)
@@ -878,6 +897,7 @@ main (void)
   test_join ();
   test_join_idle ();
   test_steps ();
+  test_step_nonsense ();
   test_step_lost ();
   test_step_join ();
   test_step_back ();
