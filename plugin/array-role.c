@@ -148,6 +148,9 @@ make_layout (struct peer **peers)
     nbdkit_error ("%s", why);
     return -1;
   }
+  /* weftd has seen that the part lies in the array. */
+  if (params.shared && params.part_length == 0)
+    params.part_length = layout.size - params.part_offset;
   for (m = 0; m < map->members; m++)
     if (peers[m] && peers[m]->size < layout.member_bytes) {
       nbdkit_error ("%s has %llu bytes, but %llu of each member are in use: it "
@@ -196,6 +199,8 @@ make_array (struct peer **peers, struct seats *seats)
     .layout = layout,
     .dup = map->dup,
     .readonly = options.readonly,
+    .part_offset = params.part_offset,
+    .part_length = params.part_length,
     .service = following != NULL,
     .batches = true,
     .epoch = map->epoch,

@@ -100,6 +100,7 @@ control_attach_session (struct control *c)
   body = json_pack ("{s:s, s:s, s:i, s:s, s:s?}", "instance", c->instance,
                     "node", params.node, "pid", (int) getpid (), "mode",
                     params.serves      ? "service"
+                    : params.shared    ? "shared"
                     : options.readonly ? "ro"
                                        : "rw",
                     "uri", params.uri);
@@ -109,6 +110,13 @@ control_attach_session (struct control *c)
                   params.array);
     return NULL;
   }
+  if (params.shared)
+    json_object_set_new (
+      body, "part",
+      json_pack (
+        "{s:I, s:o}", "offset", (json_int_t) params.part_offset, "length",
+        params.part_length ? json_integer ((json_int_t) params.part_length)
+                           : json_null ()));
   if (params.takeover)
     json_object_set_new (body, "takeover", json_true ());
   if (exposure_listens ())

@@ -291,6 +291,10 @@ carry_out (struct worker *w, const struct host_action *a)
                     a->until_ms ? "weftd is heard again: reads go on"
                     : options.readonly
                       ? "weftd is silent: reads wait until it is heard again"
+                    : params.shared
+                      ? "weftd is silent: a read of this part also asks the "
+                        "members of the other copies, and one of other parts "
+                        "waits until weftd is heard again"
                       : "weftd is silent: a read also asks the members of the "
                         "other copies, and waits where one of them is lost");
     break;

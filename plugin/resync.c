@@ -230,7 +230,7 @@ run (struct engine *e, const struct layout *l, struct control *c, bool ending)
   const struct resync_place *bad;
   size_t count;
 
-  t.resync = resync_new (l, 0, 0, ending);
+  t.resync = resync_new (l, params.part_offset, params.part_length, ending);
   t.buf = malloc (l->unit);
   if (t.resync == NULL || t.buf == NULL)
     goto out;

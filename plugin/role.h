@@ -31,6 +31,9 @@ struct params {
   unsigned io_timeout_ms;
   bool takeover; /* array role: take the array from a host that lives */
   bool serves; /* array role: serve the array to others, when it is our turn */
+  /* Array role: what of the array is written here, while others write the rest. */
+  bool shared;
+  uint64_t part_offset, part_length; /* length 0: up to the array's end */
 };
 extern struct params params;
 

@@ -36,6 +36,7 @@
 #define MAPPED_BYTES MiB (4)
 
 static const struct role *role;
+static bool part_given;
 
 static void
 weft_load (void)
@@ -94,6 +95,40 @@ set_unsigned (unsigned *to, const char *key, const char *value, unsigned min,
                   max);
     return -1;
   }
+  return 0;
+}
+
+/* OFFSET+LENGTH, or OFFSET+. */
+static int
+set_part (const char *value)
+{
+  const char *plus = strchr (value, '+');
+  char *first = plus ? strndup (value, plus - value) : NULL;
+  int64_t offset = -1, length = -1;
+
+  if (part_given)
+    nbdkit_error ("part= is given twice");
+  else if (plus == NULL)
+    nbdkit_error ("part=%s: write it as OFFSET+LENGTH, or as OFFSET+ for all "
+                  "up to the array's end",
+                  value);
+  else if (first == NULL)
+    nbdkit_error ("strndup: %m");
+  else
+    offset = nbdkit_parse_size (first);
+  free (first);
+  if (offset == -1)
+    return -1;
+  length = plus[1] ? nbdkit_parse_size (plus + 1) : 0;
+  if (length == 0 && plus[1])
+    nbdkit_error ("part=%s: nothing is in it; give a length above 0, or none "
+                  "for all up to the array's end",
+                  value);
+  if (length == -1 || (length == 0 && plus[1]))
+    return -1;
+  params.part_offset = offset;
+  params.part_length = length;
+  part_given = true;
   return 0;
 }
 
@@ -157,6 +192,17 @@ weft_config (const char *key, const char *value)
     params.takeover = n == 1;
     return n == -1 ? -1 : 0;
   }
+  if (strcmp (key, "mode") == 0) {
+    params.shared = strcmp (value, "shared") == 0;
+    if (params.shared)
+      return 0;
+    nbdkit_error ("mode=%s: shared is the only mode that is asked for; leave "
+                  "mode= out to write the array alone, and give -r to read it",
+                  value);
+    return -1;
+  }
+  if (strcmp (key, "part") == 0)
+    return set_part (value);
   nbdkit_error ("unknown parameter '%s'; see nbdkit-weft-plugin(1)", key);
   return -1;
 }
@@ -255,6 +301,26 @@ config_service (void)
   return 0;
 }
 
+/* Who writes a part says which, and does nothing else. */
+static int
+check_part (void)
+{
+  if (params.shared != part_given)
+    nbdkit_error ("%s: give mode=shared and part=OFFSET+LENGTH together, to "
+                  "write a part of an array while others write the rest",
+                  params.shared ? "mode=shared has no part="
+                                : "part= has no mode=shared");
+  else if (params.shared && !params.array)
+    nbdkit_error ("mode=shared belongs to array=: only an array that weftd "
+                  "knows has several that write");
+  else if (params.shared && params.serves)
+    nbdkit_error ("mode=shared has no place beside service=yes: who serves an "
+                  "array writes all of it; leave one of them out");
+  else
+    return 0;
+  return -1;
+}
+
 static int
 weft_config_complete (void)
 {
@@ -294,7 +360,7 @@ weft_config_complete (void)
                   "has a holder");
     return -1;
   }
-  if (check_tls () == -1)
+  if (check_part () == -1 || check_tls () == -1)
     return -1;
   if (params.node == NULL) {
     params.node = default_node ();
@@ -326,6 +392,8 @@ weft_config_complete (void)
   "node=<NAME>             Name of this host (default: its hostname).\n"       \
   "tls=<FOLDER>            This host's certificate (default: $WEFT_TLS).\n"    \
   "takeover=<BOOL>         Take the array from a host that lives (array).\n"   \
+  "mode=shared             Write a part of it, beside others (array).\n"       \
+  "part=<OFFSET>+<LENGTH>  Which one (with mode=shared).\n"                    \
   "image-buffer=<SIZE>     Bytes of images held back (array; default 64M).\n"  \
   "image-age=<MS>          Longest time an image is held (array; default "     \
   "200).\n"                                                                    \
@@ -351,6 +419,11 @@ weft_get_ready (void)
   if (params.serves && options.readonly) {
     nbdkit_error ("-r has no place beside service=yes: its clients may ask to "
                   "read only");
+    return -1;
+  }
+  if (params.shared && options.readonly) {
+    nbdkit_error ("-r has no place beside mode=shared: to read, leave mode= "
+                  "and part= out");
     return -1;
   }
   shortage_prepare ();
