@@ -237,8 +237,8 @@ member_metrics (FILE *f, const struct cluster *c)
   static const char *const words[] = { "in-sync", "out", "joining" };
   static const struct number suspect[] = {
     { "weft_member_suspect", "gauge",
-      "1: the writer finds it far slower than its peers, and reads around it.",
-      0, sizeof (bool) },
+      "1: a writer finds it far slower than its peers, and reads around it.", 0,
+      sizeof (bool) },
     { NULL },
   };
   static const struct number join_numbers[] = {
@@ -265,11 +265,11 @@ member_metrics (FILE *f, const struct cluster *c)
   const struct cluster_array *a;
 
   TAILQ_FOREACH (a, cluster_arrays (c), link) {
-    const struct cluster_session *writer = cluster_array_writer (c, a);
-
     for (unsigned m = 0; m < a->layout.members; m++) {
       const struct cluster_member *member = &a->rec.member[m];
+      const struct cluster_session *s = NULL;
       const struct cluster_disk *d = a->disk[m];
+      const bool *slow = NULL; /* NULL: nobody can say */
       char uuid[FORMAT_UUID_TEXT_BYTES], labels[128];
 
       format_uuid (member->disk, uuid);
@@ -277,8 +277,11 @@ member_metrics (FILE *f, const struct cluster *c)
                 a->rec.name, m);
       add (&members, member, "%s", labels);
       add (&infos, d, "%s,disk=\"%s\",node=\"%s\"", labels, uuid, d->rec.node);
-      if (writer && counts (writer))
-        add (&suspects, &writer->stats.member[m].suspect, "%s", labels);
+      while ((s = cluster_writer_next (c, a, s)))
+        if (counts (s) && !(slow && *slow))
+          slow = &s->stats.member[m].suspect;
+      if (slow)
+        add (&suspects, slow, "%s", labels);
       if (member->state == MEMBER_JOINING) {
         add (&joins, &d->join, "%s", labels);
         add (&joining, member, "%s", labels);
@@ -436,7 +439,7 @@ session_metrics (FILE *f, const struct cluster *c)
   };
   static const struct number member_latencies[] = {
     { "weft_member_request_duration_seconds", "histogram",
-      "How long the member took to answer requests of the writer.", 0, 0 },
+      "How long the member took to answer requests of a writer.", 0, 0 },
     { NULL },
   };
 #undef STAT
@@ -450,11 +453,12 @@ session_metrics (FILE *f, const struct cluster *c)
            s->rec.id);
   /* As the writers see them; all readers' would be very many. */
   TAILQ_FOREACH (a, cluster_arrays (c), link) {
-    s = cluster_array_writer (c, a);
-    for (unsigned m = 0; s && counts (s) && m < a->layout.members; m++)
-      add (&members, &s->stats.member[m].service,
-           SESSION_LABELS ",member=\"%u\"", s->rec.array_name, s->rec.node,
-           s->rec.id, m);
+    s = NULL;
+    while ((s = cluster_writer_next (c, a, s)))
+      for (unsigned m = 0; counts (s) && m < a->layout.members; m++)
+        add (&members, &s->stats.member[m].service,
+             SESSION_LABELS ",member=\"%u\"", s->rec.array_name, s->rec.node,
+             s->rec.id, m);
   }
   numbers (f, counters, &sessions);
   family (f, "weft_session_image_oldest_seconds", "gauge",

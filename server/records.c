@@ -112,6 +112,8 @@ static const struct field session_fields[] = {
   { "uri", FIELD_TEXT, AT (uri) },
   { "pid", FIELD_NUMBER, AT (pid) },
   { "writable", FIELD_BOOL, AT (writable) },
+  { "part_offset", FIELD_NUMBER, AT (part.offset), .optional = true },
+  { "part_length", FIELD_NUMBER, AT (part.length), .optional = true },
   { "service", FIELD_BOOL, AT (service), .optional = true },
   { "by_admin", FIELD_BOOL, AT (by_admin), .optional = true },
   { "exports", FIELD_BOOL, AT (exports), .optional = true },

@@ -5,6 +5,7 @@
 #include <config.h>
 
 #include <endian.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,21 +13,48 @@
 #include "replies.h"
 #include "routes-internal.h"
 
-enum mode { MODE_RO, MODE_RW, MODE_SERVICE };
+enum mode { MODE_RO, MODE_RW, MODE_SHARED, MODE_SERVICE };
 
 static int
 mode_parse (const char *word)
 {
   return strcmp (word, "ro") == 0        ? MODE_RO
          : strcmp (word, "rw") == 0      ? MODE_RW
+         : strcmp (word, "shared") == 0  ? MODE_SHARED
          : strcmp (word, "service") == 0 ? MODE_SERVICE
                                          : -1;
+}
+
+struct attach_input {
+  struct cluster_attach attach;
+  bool shared, part; /* mode shared; there is a part, */
+  bool to_end;       /* without a length: up to the array's end */
+};
+
+static void
+parse_part (struct fields *f, struct attach_input *q)
+{
+  struct cluster_part *part = &q->attach.part;
+  char name[sizeof f->field + 8];
+  struct fields g;
+
+  if (!fields_enter (f, "part", &g))
+    return;
+  fields_u64 (&g, "offset", 0, INT64_MAX, &part->offset);
+  q->part = true;
+  q->to_end = !fields_has (&g, "length");
+  if (!q->to_end)
+    fields_u64 (&g, "length", 1, INT64_MAX, &part->length);
+  snprintf (name, sizeof name, "part.%s", g.field);
+  if (g.failed)
+    fields_fail (f, name, "in part: %.200s", g.why);
 }
 
 static void
 parse_attach (struct fields *f, struct request *r)
 {
-  struct cluster_attach *a = r->input;
+  struct attach_input *q = r->input;
+  struct cluster_attach *a = &q->attach;
   uint64_t ended = 0; /* as its bytes come, from the first digits on */
   int mode = MODE_RO;
 
@@ -34,9 +62,12 @@ parse_attach (struct fields *f, struct request *r)
   fields_name (f, "node", a->node, sizeof a->node);
   strcpy (r->node, a->node);
   fields_u64 (f, "pid", 0, INT64_MAX, &a->pid);
-  fields_word (f, "mode", mode_parse, "rw, ro, service", &mode);
+  fields_word (f, "mode", mode_parse, "rw, ro, shared, service", &mode);
   a->writable = mode != MODE_RO;
   a->service = mode == MODE_SERVICE;
+  q->shared = mode == MODE_SHARED;
+  if (fields_has (f, "part"))
+    parse_part (f, q);
   if (fields_has (f, "uri"))
     fields_uri (f, "uri", a->uri, sizeof a->uri);
   if (fields_has (f, "takeover"))
@@ -50,16 +81,23 @@ parse_attach (struct fields *f, struct request *r)
     snprintf (r->subject, sizeof r->subject, "%s, takeover", r->name);
 }
 
-/* Is it the session that the process has already, or the one that it replaces, as an
- * array has one writer?
+/* Is it the session that the process has already, or the one that it replaces, as
+ * each byte of an array has one writer?
  */
 static bool
 makes_room (const struct cluster_session *s, const struct cluster_array *array,
             const struct cluster_attach *attach)
 {
-  return array && memcmp (s->rec.array, array->rec.uuid, 16) == 0 &&
-         s->rec.writable == attach->writable &&
-         (attach->writable || strcmp (s->rec.instance, attach->instance) == 0);
+  const struct cluster_part *theirs = &s->rec.part, *ours = &attach->part;
+
+  if (array == NULL || memcmp (s->rec.array, array->rec.uuid, 16) != 0 ||
+      s->rec.writable != attach->writable)
+    return false;
+  return strcmp (s->rec.instance, attach->instance) == 0 ||
+         (attach->writable &&
+          (theirs->length == 0 || ours->length == 0 ||
+           (theirs->offset < ours->offset + ours->length &&
+            ours->offset < theirs->offset + theirs->length)));
 }
 
 /* Sessions that this node would have beside the one that is asked for. */
@@ -77,14 +115,68 @@ sessions_of (const struct cluster *c, const char *name,
   return count;
 }
 
+/* Does the mode want the part that is asked for, and can the array have it? */
+static bool
+refuse_part (struct loop *l, struct request *r)
+{
+  struct attach_input *q = r->input;
+  struct cluster_part *part = &q->attach.part;
+  const struct cluster_array *a = cluster_array_find (loop_cluster (l),
+                                                      r->name);
+  const char *field = NULL, *why = NULL;
+  uint64_t size, unit;
+
+  if (q->shared != q->part) {
+    loop_refuse (l, r, 422, "part", "bad-part",
+                 q->shared
+                   ? "field part is missing: mode shared writes a part of the "
+                     "array, while others write other parts"
+                   : "field part is for mode shared: who attaches in another "
+                     "mode writes all of the array, or nothing");
+    return true;
+  }
+  if (!q->shared || a == NULL)
+    return false;
+  size = a->layout.size;
+  unit = a->rec.unit;
+  if (part->offset % unit) {
+    field = "part.offset";
+    why = "does not begin with a stripe unit";
+  }
+  else if (part->offset >= size) {
+    field = "part.offset";
+    why = "begins beyond the end of the array";
+  }
+  else if (q->to_end)
+    part->length = size - part->offset;
+  else if (part->length > size - part->offset) {
+    field = "part.length";
+    why = "ends beyond the end of the array";
+  }
+  else if (part->length % unit && part->offset + part->length < size) {
+    field = "part.length";
+    why = "does not end with a stripe unit";
+  }
+  if (field)
+    loop_refuse (l, r, 422, field, "bad-part",
+                 "the part %s: array %s has %" PRIu64
+                 " bytes, in stripe units of %" PRIu64
+                 "; a part has whole ones, but for the last one of the array",
+                 why, r->name, size, unit);
+  return field != NULL;
+}
+
 /* One node must not fill the places of all, nor the log with its coming and going. */
 static void
 handle_attach (struct loop *l, struct request *r)
 {
-  struct cluster_attach *attach = r->input;
+  struct attach_input *q = r->input;
+  struct cluster_attach *attach = &q->attach;
   const struct cluster_input *in = loop_input (l, r);
 
   attach->by_admin = r->caller.role == ROLE_ADMIN;
+  if (refuse_part (l, r))
+    return;
   if (sessions_of (loop_cluster (l), r->name, attach) >= QUOTA_SESSIONS)
     loop_refuse (
       l, r, 409, NULL, "too-many",
@@ -317,7 +409,7 @@ ROUTE_PREFLIGHT (preflight_evict, cluster_preflight_evict, r->id)
 
 const struct route routes_session[] = {
   { "POST", V1 "/arrays/{name}/sessions", .who = WHO_NODE, .makes = true,
-    .input = sizeof (struct cluster_attach), .parse = parse_attach,
+    .input = sizeof (struct attach_input), .parse = parse_attach,
     .handle = handle_attach, .reply = reply_attach },
   { "GET", V1 "/sessions", .query = QUERY_PAGE, .list = "sessions", .key = "id",
     .show = view_sessions },

@@ -87,22 +87,33 @@ session_load (const struct cluster_session *s)
     json_integer (t->ios_in_flight));
 }
 
+static json_t *
+session_part (const struct cluster_session_record *r)
+{
+  if (r->part.length == 0)
+    return json_null ();
+  return json_pack ("{so so}", "offset", text_number (r->part.offset), "length",
+                    text_number (r->part.length));
+}
+
 json_t *
 view_session (const struct cluster *c, const struct cluster_session *s)
 {
   const struct cluster_session_record *r = &s->rec;
 
-  return json_pack (
-    "{so so ss ss so ss so sb sb so so so so}", "id", text_session (r->id),
-    "session", text_session (r->id), "array", r->array_name, "node", r->node,
-    "pid", text_number (r->pid), "mode",
-    r->service    ? "service"
-    : r->writable ? "rw"
-                  : "ro",
-    "uri", text_or_null (r->uri), "alive", s->alive, "draining", s->draining,
-    "last_heard_ms", text_number (cluster_session_silent_ms (c, s)), "epoch",
-    text_number (s->epoch), "since", text_time (r->since_wall_ms), "load",
-    session_load (s));
+  return json_pack ("{so so ss ss so ss so so sb sb so so so so}", "id",
+                    text_session (r->id), "session", text_session (r->id),
+                    "array", r->array_name, "node", r->node, "pid",
+                    text_number (r->pid), "mode",
+                    r->service       ? "service"
+                    : r->part.length ? "shared"
+                    : r->writable    ? "rw"
+                                     : "ro",
+                    "part", session_part (r), "uri", text_or_null (r->uri),
+                    "alive", s->alive, "draining", s->draining, "last_heard_ms",
+                    text_number (cluster_session_silent_ms (c, s)), "epoch",
+                    text_number (s->epoch), "since",
+                    text_time (r->since_wall_ms), "load", session_load (s));
 }
 
 /* ---- Arrays. ---- */
@@ -113,8 +124,17 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
   const struct cluster_member *member = &a->rec.member[m];
   const struct cluster_disk *d = a->disk[m];
   const char *reason = member->reason[0] ? member->reason : d->reason;
-  const struct cluster_session *writer = cluster_array_writer (c, a);
-  bool seen = writer && writer->alive && writer->stats_ms != 0;
+  const struct cluster_session *s = NULL;
+  uint64_t service_ns = 0;
+  bool seen = false, suspect = false;
+
+  while ((s = cluster_writer_next (c, a, s)))
+    if (s->alive && s->stats_ms != 0) {
+      seen = true;
+      suspect = suspect || s->stats.member[m].suspect;
+      if (s->stats.member[m].service_ns > service_ns)
+        service_ns = s->stats.member[m].service_ns;
+    }
 
   return json_pack (
     "{sI so ss so so ss so so sb sb sb sb so so sb so so so}", "position",
@@ -124,11 +144,9 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
     text_time (member->since_wall_ms), "alive", d->alive, "failed", d->failed,
     "held", member->held, "paused", member->paused, "spare_at",
     text_time (cluster_member_spare_wall_ms (c, a, m)), "rebuild",
-    view_rebuild (c, a, m), "suspect", seen && writer->stats.member[m].suspect,
-    "service_us",
-    seen ? text_number (writer->stats.member[m].service_ns / 1000)
-         : json_null (),
-    "data_bytes", text_number (d->rec.data_bytes), "load", view_disk_load (d));
+    view_rebuild (c, a, m), "suspect", suspect, "service_us",
+    seen ? text_number (service_ns / 1000) : json_null (), "data_bytes",
+    text_number (d->rec.data_bytes), "load", view_disk_load (d));
 }
 
 json_t *
@@ -284,7 +302,7 @@ view_array (const struct cluster *c, const struct cluster_array *a,
     if (s->rec.ended || memcmp (s->rec.array, r->uuid, 16) != 0)
       continue;
     json_array_append_new (sessions, view_session (c, s));
-    if (s->rec.writable)
+    if (s->rec.writable && s->rec.part.length == 0)
       writer = view_session (c, s);
   }
   cluster_array_exposure (a, &exposed, &unreachable, &lost);
