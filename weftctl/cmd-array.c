@@ -163,8 +163,9 @@ print_array (const json_t *array)
     printf ("  sessions  none\n");
   else {
     printf ("\n");
-    table_of (sessions, "SESSION|MODE|NODE|>PID|>HEARD|URI",
-              "session|mode|node|pid:number|last_heard_ms:age|uri", NULL, 2);
+    table_of (sessions, "SESSION|MODE|PART|NODE|>PID|>HEARD|URI",
+              "session|mode|part:part|node|pid:number|last_heard_ms:age|uri",
+              NULL, 2);
   }
 }
 
@@ -174,7 +175,7 @@ cmd_array_ls (struct ctl *ctl, const struct args *args)
   return ctl_ls (ctl, ARRAYS, "arrays",
                  "ARRAY|!STATE|LAYOUT|>MEMBERS|>SIZE|SURVIVES|ATTACHED BY",
                  "name|state|layout|members:count|size:size|survives|"
-                 "session.node",
+                 "sessions:writers",
                  NULL);
 }
 

@@ -61,31 +61,59 @@ struct sessions {
   const char *uri;         /* of an array process here that answers */
   const json_t *here;      /* a session of this host, which may be dead */
   const json_t *elsewhere; /* a writing session of another host */
-  const json_t *writer;    /* the writing session, wherever it is */
+  const json_t *writer;    /* a writing session, wherever it is */
+  unsigned writers;
 };
 
-static struct sessions
-look_at_sessions (const json_t *array, const char *node, bool readonly)
+static bool
+session_writes (const json_t *s)
 {
-  struct sessions found = { NULL, NULL, NULL, NULL };
+  const char *mode = json_text (s, "mode");
+
+  return strcmp (mode, "rw") == 0 || strcmp (mode, "shared") == 0;
+}
+
+/* Is it what we ask for: the same part, or all? */
+static bool
+session_has_part (const json_t *array, const json_t *s, const struct part *part)
+{
+  const json_t *theirs = json_object_get (s, "part");
+  uint64_t length = part->length ? part->length
+                                 : json_number (array, "size") - part->offset;
+
+  if (!part->given || !json_is_object (theirs))
+    return part->given == json_is_object (theirs);
+  return json_number (theirs, "offset") == part->offset &&
+         json_number (theirs, "length") == length;
+}
+
+static struct sessions
+look_at_sessions (const json_t *array, const char *node, const struct record *r)
+{
+  struct sessions found = { NULL, NULL, NULL, NULL, 0 };
   const char *name = json_text (array, "name"), *uri;
   bool served = json_is_object (json_object_get (array, "service"));
   json_t *s;
   size_t i;
 
   json_array_foreach (json_object_get (array, "sessions"), i, s) {
-    bool writes = strcmp (json_text (s, "mode"), "rw") == 0;
+    bool writes = session_writes (s);
 
-    if (writes)
+    if (writes) {
       found.writer = s;
+      found.writers++;
+    }
     if (strcmp (json_text (s, "node"), node) != 0 &&
         !process_serves (json_number (s, "pid"), name)) {
-      if (writes && json_number (s, "last_heard_ms") <= SESSION_TTL_MS)
+      /* Whose part is in the way of ours weftd says. */
+      if (writes && !r->part.given &&
+          json_number (s, "last_heard_ms") <= SESSION_TTL_MS)
         found.elsewhere = s;
       continue;
     }
     /* Who serves an array to other hosts has no more in common with this one. */
-    if (writes ? served : !readonly)
+    if (writes ? served || !session_has_part (array, s, &r->part)
+               : !r->readonly)
       continue;
     uri = json_string_value (json_object_get (s, "uri"));
     if (uri && found.uri == NULL && uri_answers (uri, URI_ANSWER_MS))
@@ -100,6 +128,7 @@ look_at_sessions (const json_t *array, const char *node, bool readonly)
 struct attach {
   const char *node;
   bool fuse, print_uri, takeover, service, force;
+  struct part part;
   unsigned connections;
 };
 
@@ -111,7 +140,7 @@ start_server (struct ctl *ctl, struct record *r, const struct attach *a,
   char log[RECORD_PATH_BYTES], array[NAME_BYTES_MAX + 16];
   char node_is[NAME_BYTES_MAX + 16], admin[512], uri[sizeof r->uri + 8];
   char tls[4096], client_file[RECORD_PATH_BYTES];
-  char client[sizeof client_file + 8];
+  char client[sizeof client_file + 8], part[64];
   const char *argv[20] = { "nbdkit", "--foreground", "--pidfile",
                            pid_file, "-U",           socket };
   unsigned n = 6;
@@ -141,6 +170,13 @@ start_server (struct ctl *ctl, struct record *r, const struct attach *a,
     record_path (r, "client", client_file);
     snprintf (client, sizeof client, "client=%s", client_file);
     argv[n++] = client;
+  }
+  if (r->part.given) {
+    snprintf (part, sizeof part, "part=%" PRIu64 "+", r->part.offset);
+    if (r->part.length)
+      text_add (part, sizeof part, "%" PRIu64, r->part.length);
+    argv[n++] = "mode=shared";
+    argv[n++] = part;
   }
   if (a->takeover)
     argv[n++] = "takeover=true";
@@ -205,20 +241,29 @@ unit_uri (const struct record *r, char *uri, size_t size)
   uri_of_socket (path, uri, size);
 }
 
-/* May the array be taken from the session that writes to it? */
+/* May the array be taken from who writes to it? */
 static int
-confirm_takeover (struct ctl *ctl, const char *name, const json_t *writer)
+confirm_takeover (struct ctl *ctl, const char *name,
+                  const struct sessions *found)
 {
   char question[400], to_do[NAME_BYTES_MAX + 32], age[AGE_TEXT_BYTES];
+  const json_t *writer = found->writer;
 
   if (writer == NULL)
     return EXIT_OK;
   snprintf (question, sizeof question,
             "Node %s (process %" PRIu64 ", last heard of %s ago) writes to "
-            "array %s.  It is cut off, and what it wrote and did not flush is "
-            "lost.  Take the array over? [y/N]",
+            "array %s",
             json_text (writer, "node"), json_number (writer, "pid"),
             age_text (json_number (writer, "last_heard_ms"), age), name);
+  if (found->writers > 1)
+    text_add (question, sizeof question,
+              ", and so do %u others.  All are cut off, and what they wrote",
+              found->writers - 1);
+  else
+    text_add (question, sizeof question, ".  It is cut off, and what it wrote");
+  text_add (question, sizeof question,
+            " and did not flush is lost.  Take the array over? [y/N]");
   snprintf (to_do, sizeof to_do, "take it over from node %s",
             json_text (writer, "node"));
   return ctl_confirm_yes (ctl, name, question, "taken over", to_do);
@@ -235,7 +280,7 @@ evict_writer (struct ctl *ctl, const json_t *writer)
   json_t *me;
   int status;
 
-  if (writer == NULL || json_number (writer, "last_heard_ms") > SESSION_TTL_MS)
+  if (json_number (writer, "last_heard_ms") > SESSION_TTL_MS)
     return EXIT_OK;
   status = ctl_call (ctl, "GET", "/api/v1/me", NULL, &me);
   if (status != EXIT_OK)
@@ -254,15 +299,16 @@ find_server (struct ctl *ctl, struct record *r, const struct attach *a)
 {
   struct sessions found;
   char age[AGE_TEXT_BYTES];
-  json_t *array;
+  json_t *array, *s;
   int status;
+  size_t i;
 
   if (r->service)
     return start_server_patiently (ctl, r, a, false);
   status = ctl_get (ctl, "an array", r->name, "", &array);
   if (status != EXIT_OK)
     return status;
-  found = look_at_sessions (array, a->node, r->readonly);
+  found = look_at_sessions (array, a->node, r);
   if (json_is_object (json_object_get (array, "service")) && !r->readonly &&
       !a->takeover) {
     ctl_error ("array %s: it has a service, by which several hosts write to "
@@ -274,9 +320,10 @@ find_server (struct ctl *ctl, struct record *r, const struct attach *a)
   else if (found.uri)
     snprintf (r->uri, sizeof r->uri, "%s", found.uri);
   else if (a->takeover) {
-    status = confirm_takeover (ctl, r->name, found.writer);
-    if (status == EXIT_OK)
-      status = evict_writer (ctl, found.writer);
+    status = confirm_takeover (ctl, r->name, &found);
+    json_array_foreach (json_object_get (array, "sessions"), i, s)
+      if (status == EXIT_OK && session_writes (s))
+        status = evict_writer (ctl, s);
     if (status == EXIT_OK)
       status = start_server_patiently (ctl, r, a, false);
   }
@@ -298,7 +345,7 @@ find_server (struct ctl *ctl, struct record *r, const struct attach *a)
   }
   else {
     unit_uri (r, r->uri, sizeof r->uri);
-    if (!uri_answers (r->uri, ctl->timeout_ms))
+    if (r->part.given || !uri_answers (r->uri, ctl->timeout_ms))
       status = start_server_patiently (ctl, r, a, found.here != NULL);
   }
   json_decref (array);
@@ -447,6 +494,20 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
     return EXIT_FAILED;
   }
 
+  if ((r->part.given != a->part.given || r->part.offset != a->part.offset ||
+       r->part.length != a->part.length) &&
+      record_works (ctl, r)) {
+    ctl_error ("array %s: attached already%s%s, but %s; weftctl detach %s "
+               "first",
+               r->name, r->kind == DEVICE_NONE ? "" : " as ",
+               r->kind == DEVICE_NONE ? "" : r->device,
+               !r->part.given   ? "not for a part of it alone"
+               : !a->part.given ? "for a part of it alone"
+                                : "for another part of it",
+               r->name);
+    return EXIT_FAILED;
+  }
+
   if (!record_works (ctl, r)) {
     /* That attach was interrupted, or something that it made has died. */
     status = detach_undo (ctl, r);
@@ -461,6 +522,7 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
       return status;
     r->readonly = readonly;
     r->service = a->service;
+    r->part = a->part;
     return attach_new (ctl, r, a);
   }
   if (r->readonly != readonly && !a->print_uri) {
@@ -501,6 +563,29 @@ take_kept (struct record *r, bool readonly)
   return EXIT_OK;
 }
 
+/* OFFSET+LENGTH, or OFFSET+. */
+static int
+take_part (const char *value, struct part *part)
+{
+  const char *plus = value ? strchr (value, '+') : NULL;
+  char offset[32];
+
+  if (value == NULL)
+    return EXIT_OK;
+  snprintf (offset, sizeof offset, "%.*s", plus ? (int) (plus - value) : 0,
+            value);
+  part->given = true;
+  if (plus && size_parse (offset, &part->offset) == 0 &&
+      part->offset <= INT64_MAX &&
+      (plus[1] == '\0' || (size_parse (plus + 1, &part->length) == 0 &&
+                           part->length > 0 && part->length <= INT64_MAX)))
+    return EXIT_OK;
+  ctl_error ("--part %s: must be OFFSET+LENGTH, such as 0+10G, or OFFSET+ for "
+             "all up to the array's end",
+             value);
+  return EXIT_USAGE;
+}
+
 int
 cmd_attach (struct ctl *ctl, const struct args *args)
 {
@@ -523,6 +608,19 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   if (status == EXIT_OK)
     status = args_number (args, "connections", 1, CONNECTIONS_MAX,
                           &connections);
+  if (status == EXIT_OK)
+    status = take_part (args_value (args, "part"), &a.part);
+  if (status == EXIT_OK && a.part.given && (a.service || readonly)) {
+    ctl_error ("--part: it writes a part of the array not by way of its "
+               "service, and has no place beside --%s; leave one of them out",
+               a.service ? "shared" : "read-only");
+    status = EXIT_USAGE;
+  }
+  if (status == EXIT_OK && a.part.given && a.takeover) {
+    ctl_error ("--takeover: it takes all of an array, and has no place beside "
+               "--part; end who has the part by weftctl session evict");
+    status = EXIT_USAGE;
+  }
   if (status == EXIT_OK && a.service && a.takeover) {
     ctl_error ("--takeover: who serves an array is replaced by weftctl array "
                "service %s --move",
@@ -546,7 +644,7 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   status = record_open (ctl, &r, name, true);
   if (status == EXIT_OK && r.found)
     status = attach_again (ctl, &r, &a, readonly);
-  else if (status == EXIT_OK && !a.print_uri && !a.service &&
+  else if (status == EXIT_OK && !a.print_uri && !a.service && !a.part.given &&
            device_kept (name, r.device)) {
     status = take_kept (&r, readonly);
     record_remove (&r);
@@ -554,6 +652,7 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   else if (status == EXIT_OK) {
     r.readonly = readonly;
     r.service = a.service;
+    r.part = a.part;
     status = attach_new (ctl, &r, &a);
   }
   record_close (&r);

@@ -147,8 +147,8 @@ cmd_status (struct ctl *ctl, const struct args *args)
     printf ("no arrays yet; make one by: weftctl array create\n");
   else
     table_of (arrays, "ARRAY|!STATE|LAYOUT|>MEMBERS|>SIZE|ATTACHED BY",
-              "name|state|layout|members:count|size:size|session.node", NULL,
-              0);
+              "name|state|layout|members:count|size:size|sessions:writers",
+              NULL, 0);
   json_array_foreach (arrays, i, a)
     print_troubles (a);
   json_decref (s);

@@ -222,6 +222,8 @@ const struct command commands[] = {
       { "shared", NULL,
         "beside other hosts, by way of its service: for cluster file systems" },
       { "service", NULL, "the former name of --shared" },
+      { "part", "OFFSET+LENGTH",
+        "write this part of it, while other hosts write other parts" },
       { "force", NULL,
         "with --shared: also with a file system that only one host may mount" },
       { "node", "NAME", "name of this host as weftd knows it (env WEFT_NODE)" },

@@ -127,6 +127,32 @@ table_cell (struct table *t, const char *format, ...)
   table_put (t, need (text));
 }
 
+static void
+table_part (struct table *t, const json_t *part)
+{
+  char offset[SIZE_TEXT_BYTES], length[SIZE_TEXT_BYTES];
+
+  if (json_is_object (part))
+    table_cell (t, "%s+%s", size_text (json_number (part, "offset"), offset),
+                size_text (json_number (part, "length"), length));
+  else
+    table_cell (t, "-");
+}
+
+static void
+table_writers (struct table *t, const json_t *sessions)
+{
+  char text[512] = "";
+  json_t *s;
+  size_t i;
+
+  json_array_foreach (sessions, i, s)
+    if (strcmp (json_text (s, "mode"), "ro") != 0)
+      text_add (text, sizeof text, "%s%s", text[0] ? ", " : "",
+                json_text (s, "node"));
+  table_cell (t, "%s", text[0] ? text : "-");
+}
+
 void
 table_cells (struct table *t, const json_t *object, const char *keys)
 {
@@ -156,6 +182,10 @@ table_cells (struct table *t, const json_t *object, const char *keys)
       table_cell (t, "%s", age_text (n, text));
     else if (strcmp (kind, "count") == 0)
       table_cell (t, "%zu", json_array_size (json_object_get (o, key)));
+    else if (strcmp (kind, "part") == 0)
+      table_part (t, json_object_get (o, key));
+    else if (strcmp (kind, "writers") == 0)
+      table_writers (t, json_object_get (o, key));
     else
       table_cell (t, "%" PRIu64, n);
   }

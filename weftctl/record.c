@@ -67,6 +67,15 @@ process_of (const json_t *json)
                             .start = json_number (json, "start") };
 }
 
+static json_t *
+part_json (const struct part *part)
+{
+  return part->given
+           ? json_pack ("{s:I, s:I}", "offset", (json_int_t) part->offset,
+                        "length", (json_int_t) part->length)
+           : json_null ();
+}
+
 json_t *
 record_json (const struct record *r)
 {
@@ -74,12 +83,12 @@ record_json (const struct record *r)
 
   boot_id (boot);
   return json_pack (
-    "{s:s, s:s?, s:s, s:s, s:b, s:b, s:b, s:o, s:o, s:b, s:I, s:s}", "array",
-    r->name, "device", r->kind == DEVICE_NONE ? NULL : r->device, "kind",
-    kind_names[r->kind], "uri", r->uri, "read_only", r->readonly, "service",
-    r->service, "unseen", r->unseen, "server", process_json (&r->server),
-    "fuse", process_json (&r->fuse), "mounted", r->mounted, "nbd_pid",
-    (json_int_t) r->nbd_pid, "boot", boot);
+    "{s:s, s:s?, s:s, s:s, s:b, s:b, s:o, s:b, s:o, s:o, s:b, s:I, s:s}",
+    "array", r->name, "device", r->kind == DEVICE_NONE ? NULL : r->device,
+    "kind", kind_names[r->kind], "uri", r->uri, "read_only", r->readonly,
+    "service", r->service, "part", part_json (&r->part), "unseen", r->unseen,
+    "server", process_json (&r->server), "fuse", process_json (&r->fuse),
+    "mounted", r->mounted, "nbd_pid", (json_int_t) r->nbd_pid, "boot", boot);
 }
 
 static void
@@ -94,6 +103,7 @@ static int
 record_load (struct record *r)
 {
   char path[RECORD_PATH_BYTES], boot[64], then[64], kind[16];
+  const json_t *part;
   json_error_t e;
   json_t *json;
 
@@ -113,6 +123,10 @@ record_load (struct record *r)
     r->found = true;
     r->readonly = json_yes (json, "read_only");
     r->service = json_yes (json, "service");
+    part = json_object_get (json, "part");
+    r->part.given = json_is_object (part);
+    r->part.offset = json_number (part, "offset");
+    r->part.length = json_number (part, "length");
     r->unseen = json_yes (json, "unseen");
     r->mounted = json_yes (json, "mounted");
     r->server = process_of (json_object_get (json, "server"));

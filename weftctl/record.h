@@ -32,6 +32,12 @@ enum device_kind {
   DEVICE_NBD,  /* the kernel's own NBD client */
 };
 
+/* OFFSET+LENGTH of an array, as --part has it; length 0: up to its end. */
+struct part {
+  bool given;
+  uint64_t offset, length;
+};
+
 struct record {
   const char *name; /* of the array */
   char dir[96];     /* its directory; room in a socket's address is 108 */
@@ -40,6 +46,7 @@ struct record {
 
   bool readonly;
   bool service;          /* by way of the array's service */
+  struct part part;      /* what is written of it, beside others */
   bool unseen;           /* nobody has looked yet what is on the device */
   char uri[512];         /* "": none found yet */
   struct process server; /* the nbdkit that attach started */
