@@ -142,11 +142,12 @@ class Cluster:
         words = [] if (self.dir / "cluster.json").exists() else self.words
         p = self.devcluster("up", self.dir, *words, "--json")
         self._take(json.loads(p.stdout))
-        self.down_on_purpose = set() if self.array["pid"] else {"array"}
+        self.down_on_purpose = {a["name"] for a in self.arrays if not a["pid"]}
 
     def _take(self, status):
         self.admin, self.nbd = status["admin"], status["nbd"]
         self.weftd, self.array = status["weftd"], status["array"]
+        self.arrays = status["arrays"]
         self.members = status["members"]
 
     def status(self):
@@ -187,14 +188,16 @@ class Cluster:
 
     def terminate(self, *names):
         """Cleanly, all of them at the same time."""
-        if "array" in names:
-            self._greeted()
+        for a in self.arrays:
+            if a["name"] in names:
+                self._greeted(a["uri"])
         self._signal(names, signal.SIGTERM)
 
-    def _greeted(self):
+    @staticmethod
+    def _greeted(uri):
         """The array process has come up: the kernel takes connections for it
         before, and one that ends then may have to leave its session."""
-        uri = urllib.parse.urlsplit(self.nbd)
+        uri = urllib.parse.urlsplit(uri)
         with socket.create_connection((uri.hostname, uri.port), 60) as s:
             assert s.recv(8) == b"NBDMAGIC"
 
@@ -219,7 +222,7 @@ class Cluster:
         said = [p.communicate(timeout=120)[0] for p in starts]
         assert not any(p.returncode for p in starts), "".join(said)
         self.down_on_purpose -= set(names)
-        for p in [self.weftd, self.array, *self.members]:
+        for p in [self.weftd, self.array, *self.arrays, *self.members]:
             if p["name"] in names:
                 p["pid"] = self.pid(p["name"])
 
@@ -239,7 +242,7 @@ class Cluster:
 
     def processes(self):
         s = self.status()
-        return [p for p in [s["weftd"], *s["members"], s["array"]] if p]
+        return [s["weftd"], *s["members"], *s["arrays"]]
 
     def log(self, name):
         return (self.dir / f"{name}.log").read_text(errors="replace")
