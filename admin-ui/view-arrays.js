@@ -61,8 +61,9 @@ const FACTS = [
     ? `${bytes(a.bad_bytes)}: no good copy was found. Write them anew from a ` +
       `backup: ${badRanges(a)}` : "nothing is known to be bad"],
   ["Epoch", (a) => String(a.epoch)],
-  ["Held for writing by", (a) => a.session
-    ? `${a.session.node}, process ${a.session.pid}` : "nobody"],
+  ["Held for writing by", (a) => a.sessions
+    .filter((s) => s.mode !== "ro")
+    .map((s) => `${s.node}, process ${s.pid}`).join("; ") || "nobody"],
   ["May attach it", allowed],
   ["Service", (a) => a.service ? service(a.service)
                                : "none: one host at a time writes to it"],

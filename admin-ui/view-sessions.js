@@ -7,13 +7,18 @@ import { ago, byteRate, bytes, latency, rate } from "./units.js";
 
 const MODES = {
   rw: "read and write", ro: "read only", service: "serves other hosts",
+  shared: "writes a part",
 };
+
+const part = (p) =>
+  p ? `${bytes(p.length)} from ${bytes(p.offset)} on` : "all";
 
 const COLUMNS = [
   word("Array", ({ session }) => session.array, true),
   word("Node", ({ session }) => session.node),
   word("Process", ({ session }) => String(session.pid)),
   word("Mode", ({ session }) => MODES[session.mode]),
+  word("Part", ({ session }) => part(session.part)),
   state("State", ({ session }) =>
     [!session.alive ? "silent" : session.draining ? "draining" : "attached",
      session.alive ? "ok" : "warning"]),
