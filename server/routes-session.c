@@ -115,7 +115,9 @@ sessions_of (const struct cluster *c, const char *name,
   return count;
 }
 
-/* Does the mode want the part that is asked for, and can the array have it? */
+/* Does the mode want the part that is asked for?  Whether the array can have it the
+ * engine says, which is told where it ends.
+ */
 static bool
 refuse_part (struct loop *l, struct request *r)
 {
@@ -123,47 +125,25 @@ refuse_part (struct loop *l, struct request *r)
   struct cluster_part *part = &q->attach.part;
   const struct cluster_array *a = cluster_array_find (loop_cluster (l),
                                                       r->name);
-  const char *field = NULL, *why = NULL;
-  uint64_t size, unit;
 
-  if (q->shared != q->part) {
-    loop_refuse (l, r, 422, "part", "bad-part",
+  if (q->shared != q->part)
+    loop_refuse (l, r, 422, "part", "part",
                  q->shared
                    ? "field part is missing: mode shared writes a part of the "
                      "array, while others write other parts"
                    : "field part is for mode shared: who attaches in another "
                      "mode writes all of the array, or nothing");
-    return true;
-  }
-  if (!q->shared || a == NULL)
+  else if (q->to_end && a && part->offset >= a->layout.size)
+    loop_refuse (l, r, 422, "part.offset", "part",
+                 "the part begins where array %s, of %" PRIu64
+                 " bytes, is over: give a lower offset",
+                 r->name, a->layout.size);
+  else {
+    if (q->to_end && a)
+      part->length = a->layout.size - part->offset;
     return false;
-  size = a->layout.size;
-  unit = a->rec.unit;
-  if (part->offset % unit) {
-    field = "part.offset";
-    why = "does not begin with a stripe unit";
   }
-  else if (part->offset >= size) {
-    field = "part.offset";
-    why = "begins beyond the end of the array";
-  }
-  else if (q->to_end)
-    part->length = size - part->offset;
-  else if (part->length > size - part->offset) {
-    field = "part.length";
-    why = "ends beyond the end of the array";
-  }
-  else if (part->length % unit && part->offset + part->length < size) {
-    field = "part.length";
-    why = "does not end with a stripe unit";
-  }
-  if (field)
-    loop_refuse (l, r, 422, field, "bad-part",
-                 "the part %s: array %s has %" PRIu64
-                 " bytes, in stripe units of %" PRIu64
-                 "; a part has whole ones, but for the last one of the array",
-                 why, r->name, size, unit);
-  return field != NULL;
+  return true;
 }
 
 /* One node must not fill the places of all, nor the log with its coming and going. */

@@ -142,6 +142,7 @@ def test_every_answer(api, disks):
     assert problem["code"] == "held"
     assert problem["holder"]["session"] == grant["session"]
     assert problem["holder"]["pid"] == 1234
+    refuse_parts(api, attach, array)
     api.call("POST", "/api/v1/arrays/b/sessions", ATTACH, expect=404)
     api.call("POST", "/api/v1/arrays/b.c/sessions", ATTACH, expect=400)
     reader = api.call("POST", attach, {**ATTACH, "instance": "feed",
@@ -306,6 +307,39 @@ def nodes_that_may_attach(api):
     for _ in range(2):
         array = api.call("DELETE", f"{allow}/x1", expect=200)[1]
         assert array["allow"] == was
+
+
+def refuse_parts(api, attach, array):
+    """Parts that make no sense; and one of an array that is held whole."""
+    size, unit = array["size"], array["unit"]
+    for field, mode, part in (
+            ("part", "shared", None),
+            ("part", "rw", {"offset": 0, "length": unit}),
+            ("part", "ro", {"offset": 0, "length": unit}),
+            ("part", "service", {"offset": 0}),
+            ("part", "shared", [0, unit]),
+            ("part.offset", "shared", {}),
+            ("part", "shared", {"offset": 1, "length": unit}),
+            ("part", "shared", {"offset": 1}),
+            ("part", "shared", {"offset": size, "length": unit}),
+            ("part.offset", "shared", {"offset": size}),
+            ("part.offset", "shared", {"offset": 1 << 62}),
+            ("part.offset", "shared", {"offset": -unit, "length": unit}),
+            ("part.length", "shared", {"offset": 0, "length": 0}),
+            ("part", "shared", {"offset": 0, "length": unit - 1}),
+            ("part", "shared", {"offset": unit, "length": size}),
+            ("part", "shared", {"offset": 0, "length": (1 << 63) - 1})):
+        problem = api.call("POST", attach,
+                           {**ATTACH, "instance": "beef", "mode": mode,
+                            "part": part}, expect=422)[1]
+        assert problem["field"] == field, (mode, part, problem)
+    for part in ({"offset": 0, "length": unit}, {"offset": unit},
+                 {"offset": 0, "length": size}):
+        problem = api.call("POST", attach,
+                           {**ATTACH, "instance": "beef", "mode": "shared",
+                            "part": part}, expect=409)[1]
+        assert problem["code"] == "held"
+    assert len(api.get("/api/v1/sessions")["sessions"]) == 1
 
 
 def fence_beside_a_server(api, attach, candidate):
