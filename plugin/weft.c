@@ -392,7 +392,8 @@ weft_config_complete (void)
   "node=<NAME>             Name of this host (default: its hostname).\n"       \
   "tls=<FOLDER>            This host's certificate (default: $WEFT_TLS).\n"    \
   "takeover=<BOOL>         Take the array from a host that lives (array).\n"   \
-  "mode=shared             Write a part of it, beside others (array).\n"       \
+  "mode=<MODE>             shared: write a part of it, beside others "         \
+  "(array).\n"                                                                 \
   "part=<OFFSET>+<LENGTH>  Which one (with mode=shared).\n"                    \
   "image-buffer=<SIZE>     Bytes of images held back (array; default 64M).\n"  \
   "image-age=<MS>          Longest time an image is held (array; default "     \
