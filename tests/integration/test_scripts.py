@@ -94,6 +94,36 @@ def test_up_again_has_the_same_data(cluster):
     h.shutdown()
 
 
+def test_several_writers(cluster):
+    c = cluster(members=3, size="32M", writers=3)
+    array, s = c.get("/api/v1/arrays/a"), c.status()
+    assert [a["name"] for a in s["arrays"]] == ["array", "array1", "array2"]
+    assert s["array"] == s["arrays"][0] and s["nbd"] == s["array"]["uri"]
+    parts, end = [a["part"] for a in s["arrays"]], 0
+    for part in parts:
+        assert part["offset"] == end and end % array["unit"] == 0
+        end += part["length"]
+    assert end == array["size"]
+    lengths = [part["length"] for part in parts]
+    assert max(lengths) - min(lengths) < 2 * array["unit"]
+    held = {x["node"]: x for x in c.get("/api/v1/sessions")["sessions"]}
+    assert [held[f"n{i}"]["part"] for i in range(3)] == parts
+    c.restart("array1")
+    assert [a["part"] for a in c.status()["arrays"]] == parts
+    c.down()
+    assert not any(a["pid"] for a in c.status()["arrays"])
+    c.up()
+    assert [a["part"] for a in c.arrays] == parts
+    assert all(alive(a["pid"]) for a in c.arrays)
+    assert len(c.get("/api/v1/sessions")["sessions"]) == 3
+
+
+def test_one_that_writes_all_has_no_part(cluster):
+    c = cluster(members=3, size="32M")
+    assert c.status()["arrays"] == [c.status()["array"]]
+    assert c.array["part"] is None
+
+
 def test_up_on_a_running_cluster_says_so(cluster):
     c = cluster(members=3, size="32M")
     p = c.devcluster("up", c.dir, check=False)
@@ -106,6 +136,10 @@ def test_up_on_a_running_cluster_says_so(cluster):
     (["--members", "0"], "must be 1 to 128"),
     (["--members", "x"], "not a number"),
     (["--size", "12q"], "not a size"),
+    (["--writers", "0"], "must be 1 to 32"),
+    (["--writers", "33"], "must be 1 to 32"),
+    (["--writers", "2", "--no-array"], "there are none"),
+    (["--writers", "20", "--unit", "4M"], "stripe units"),
     (["--name", "a b"], "not a word"),
     (["--frob", "1"], "no such option"),
     (["--layout"], "value is missing"),
