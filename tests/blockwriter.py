@@ -8,6 +8,7 @@
 """
 
 import threading
+import time
 
 import nbd
 
@@ -22,14 +23,18 @@ class Writer(threading.Thread):
     """Writes numbered blocks at random, and flushes now and then.
 
     self.flushed[b]: the number that a FLUSH has promised; self.issued[b]: the
-    last that was sent.  `after`: whose work it goes on with.  self.forgives: so
-    many FLUSHes may fail with EIO, where a last copy was away."""
+    last that was sent; self.acknowledged[b]: that was answered.  `after`: whose work
+    it goes on with; places[b]: where the block is.  self.forgives: so many FLUSHes
+    may fail with EIO, where a last copy was away.  self.longest: how many seconds a
+    request has waited."""
 
-    def __init__(self, uri, rng, after=None):
+    def __init__(self, uri, rng, after=None, places=None):
         super().__init__(daemon=True)
+        self.places = places or [b * BLOCK for b in range(BLOCKS)]
         self.rng, self.number = rng, after.number if after else 1
         self.flushed = after.flushed if after else [0] * BLOCKS
         self.issued = after.issued if after else [0] * BLOCKS
+        self.acknowledged, self.longest = list(self.issued), 0
         self.handle = connected(uri)
         self.flushes, self.error, self.done = 0, None, False
         self.forgives = 0
@@ -38,30 +43,35 @@ class Writer(threading.Thread):
     def block(number):
         return number.to_bytes(8, "little") * (BLOCK // 8)
 
+    def waited(self, since):
+        self.longest = max(self.longest, time.monotonic() - since)
+
     def run(self):
-        acknowledged = list(self.issued)
         try:
             while not self.done:
                 for _ in range(self.rng.randrange(1, 40)):
                     b = self.rng.randrange(BLOCKS)
                     self.number += 1
                     self.issued[b] = self.number
-                    self.handle.pwrite(self.block(self.number), b * BLOCK)
-                    acknowledged[b] = self.number
+                    since = time.monotonic()
+                    self.handle.pwrite(self.block(self.number), self.places[b])
+                    self.waited(since)
+                    self.acknowledged[b] = self.number
                 if self.rng.random() < 0.5:
-                    self.flush(acknowledged)
+                    self.flush()
         except nbd.Error as e:
             self.error = e
 
-    def flush(self, acknowledged):
-        promise = list(acknowledged)
+    def flush(self):
+        promise, since = list(self.acknowledged), time.monotonic()
         try:
             self.handle.flush()
+            self.waited(since)
         except nbd.Error as e:
             if e.errno != "EIO" or self.forgives == 0:
                 raise
             self.forgives -= 1
-            acknowledged[:] = self.flushed  # the rest may be gone
+            self.acknowledged[:] = self.flushed  # the rest may be gone
             return
         self.flushed = promise
         self.flushes += 1
@@ -92,7 +102,7 @@ class Writer(threading.Thread):
         """Every block is as some history allows; what is read is kept."""
         h = connected(uri)
         for b in range(BLOCKS):
-            data = h.pread(BLOCK, b * BLOCK)
+            data = h.pread(BLOCK, self.places[b])
             number = int.from_bytes(data[:8], "little")
             assert data == self.block(number), f"block {b} is torn"
             assert self.flushed[b] <= number <= self.issued[b], \
