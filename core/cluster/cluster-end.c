@@ -236,8 +236,10 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
   while ((other = cluster_writer_next (c, a, other)))
     others |= other != s && other->alive &&
               cluster_session_silent_ms (c, other) < QUIET_MS;
+  /* A member that goes out by a change under way is waited for no more. */
   for (unsigned m = 0; m < a->layout.members; m++)
-    lost |= s->lost[m];
+    lost |= s->lost[m] &&
+            !(a->rec.change.epoch && a->rec.change.states[m] == MEMBER_OUT);
   if (!lost && c->live_ms >= s->apart_live_ms + RECONNECT_CALM_MS)
     s->apart_live_ms = 0;
   if (!others || c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
