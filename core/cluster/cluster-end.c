@@ -231,22 +231,23 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
 {
   struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
   const struct cluster_session *other = NULL;
-  bool others = false, lost = false;
+  bool others = false, lost = false, apart = false;
 
   while ((other = cluster_writer_next (c, a, other)))
     others |= other != s && other->alive &&
               cluster_session_silent_ms (c, other) < QUIET_MS;
-  /* A member that goes out by a change under way is waited for no more. */
-  for (unsigned m = 0; m < a->layout.members; m++)
-    lost |= s->lost[m] &&
-            !(a->rec.change.epoch && a->rec.change.states[m] == MEMBER_OUT);
-  if (!lost && c->live_ms >= s->apart_live_ms + RECONNECT_CALM_MS)
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    lost |= s->lost[m];
+    apart |= s->lost[m] && cluster_life_apart (c, a, s, m);
+  }
+  /* While it waits for a member that is away it is as well as all others. */
+  if (lost ? !apart : c->live_ms >= s->apart_live_ms + RECONNECT_CALM_MS)
     s->apart_live_ms = 0;
   if (!others || c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
     return;
   if (!s->alive)
     cluster_session_cut (c, s, "weftd: it was silent, and others write");
-  else if (lost && s->apart_live_ms &&
+  else if (apart && s->apart_live_ms &&
            c->live_ms >= s->apart_live_ms + APART_MS)
     cluster_session_cut (
       c, s, "weftd: it has lost a member that others who write can reach");

@@ -61,6 +61,22 @@ cluster_life_known (const struct cluster *c, const struct cluster_disk *d)
 }
 
 bool
+cluster_life_apart (const struct cluster *c, const struct cluster_array *a,
+                    const struct cluster_session *s, unsigned member)
+{
+  const struct cluster_session *other = NULL;
+  const char *why;
+
+  if (s->rec.part.length == 0 || !cluster_member_well (a, member, &why) ||
+      cluster_life_unmet (a->disk[member]))
+    return false;
+  while ((other = cluster_writer_next (c, a, other)))
+    if (other != s && other->alive && !other->said_lost[member])
+      return true;
+  return false;
+}
+
+bool
 cluster_life_reborn (const struct cluster *c, const struct cluster_array *a,
                      unsigned member)
 {

@@ -110,24 +110,16 @@ refuse_last_copy (struct cluster *c, uint64_t op, struct cluster_session *s,
   return true;
 }
 
-/* One of several that write has lost a member that is well, and that not all others have
- * lost: one bad line must not take a member from all.
+/* One of several that write has lost a member that another reaches: one bad line must not
+ * take a member from all.
  */
 static bool
 refuse_apart (struct cluster *c, uint64_t op, struct cluster_session *s,
               struct cluster_array *a, unsigned member)
 {
-  const struct cluster_session *other = NULL;
-  bool reached = false;
   char words[320];
-  const char *why;
 
-  if (s->rec.part.length == 0 || !cluster_member_well (a, member, &why) ||
-      cluster_life_unmet (a->disk[member]))
-    return false;
-  while ((other = cluster_writer_next (c, a, other)))
-    reached |= other != s && other->alive && !other->said_lost[member];
-  if (!reached)
+  if (!cluster_life_apart (c, a, s, member))
     return false;
   if (s->apart_live_ms == 0)
     s->apart_live_ms = c->live_ms;

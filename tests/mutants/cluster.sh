@@ -86,7 +86,9 @@ mutant nearly-joined-goes-on-when-one-of-several-ends test-cluster-part cluster-
 mutant joiner-copies-from-who-is-still-written test-cluster-part cluster-join.c \
   'return false; /* so may one of several */' ';'
 mutant one-bad-line-takes-a-member-from-all test-cluster-part cluster-lost.c \
-  'if (!reached)' 'if (1)'
+  'if (!cluster_life_apart (c, a, s, member))' 'if (1)'
+mutant who-waits-for-a-member-that-is-away-ends test-cluster-part cluster-end.c \
+  'apart |= s->lost[m] && cluster_life_apart (c, a, s, m);' 'apart |= s->lost[m];'
 mutant fence-for-another-is-a-loss test-cluster-part cluster-lost.c \
   'if (rekeyed || is_cut (c, a, s, member)) {' 'if (rekeyed) {'
 mutant one-apart-stays-for-ever test-cluster-part cluster-end.c \

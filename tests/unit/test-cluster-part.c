@@ -326,6 +326,41 @@ test_apart (void)
   assert (writers () == 1 && whole ());
 }
 
+/* One that has lost a last copy waits for it, as all do, for as long as it takes: the
+ * member's host is gone, which weftd hears later than who writes.
+ */
+static void
+test_last_copy (void)
+{
+  unsigned last;
+
+  begin_array_of (LAYOUT_RAID10);
+  halves ();
+  attach_until_granted (writer);
+  attach_until_granted (other);
+  cut_off (0);
+  while (state (0) != MEMBER_OUT) {
+    if (writer->op == 0)
+      lost (writer, 0);
+    if (other->op == 0)
+      lost (other, 0);
+    live ();
+  }
+  for (last = 1; cluster_array_can_leave_out (array (), last);)
+    last++;
+  cut_off (last);
+  for (unsigned i = 0; i < 120; i++) {
+    if (other->op == 0)
+      lost (other, last);
+    live ();
+  }
+  assert (writers () == 2 && state (last) == MEMBER_IN_SYNC);
+  start_again (last);
+  UNTIL (rec ()->change.epoch == 0 && !session (other)->lost[last]);
+  live_on (60);
+  assert (writers () == 2);
+}
+
 /* All have lost it: it goes, though weftd hears it well. */
 static void
 test_lost_by_all (void)
@@ -565,6 +600,7 @@ main (void)
   test_joiner_begins_anew (false);
   test_joiner_begins_anew (true);
   test_apart ();
+  test_last_copy ();
   test_lost_by_all ();
   test_all_prepare ();
   test_missing_member ();
