@@ -67,7 +67,7 @@ mutant resync-lowers-beyond-a-member test-resync resync.c \
 
 # Several writers.
 mutant resync-of-what-others-write test-resync resync.c \
-  'if (c < 0 || (r->part_length > 0 &&' 'if (c < 0 || (0 &&'
+  '(r->part_length > 0 && (offset < r->part_offset ||' '(0 && (offset < r->part_offset ||'
 mutant resync-settles-what-others-write test-resync resync.c \
   'while (a->length > 0 && !settles (r, r->member, a->offset));' 'while (0);'
 mutant resync-run-goes-on-to-what-others-write test-resync resync.c \
