@@ -366,6 +366,8 @@ mutant loss-is-accepted-beyond-the-part test-array-part array.c \
   'return request_writes (r) &&'
 mutant image-of-others-is-read test-array-part array-read.c \
   'a->clear.never || only_reads (a, p) || a->degraded' 'a->clear.never || a->degraded'
+mutant others-are-read-around test-array-part array-read.c \
+  'if (only_reads (a, p) || a->clear.never ||' 'if (a->config.readonly || a->clear.never ||'
 mutant reads-of-others-are-not-held test-array-part array-read.c \
   '  if (holds (a, p)) {' '  if (0) {'
 mutant reads-of-others-are-kept test-array-part array-read.c \

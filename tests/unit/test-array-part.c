@@ -135,6 +135,33 @@ test_images (void)
   end ();
 }
 
+/* A member that is slow is read around where the image is as good. */
+static void
+test_suspect (void)
+{
+  bool around = false;
+  struct array_stats stats;
+
+  config.part_length = 12 * UNIT;
+  begin (LAYOUT_RAIDX, 4);
+  for (unsigned i = 0; i < 400; i++) {
+    struct array_request r = read_of (i % 24);
+
+    submit (&r);
+    assert (ios_count == 1);
+    if (i % 24 % 4 == 0 && ios[0]->member != 0) {
+      assert (i % 24 < 12);
+      around = true;
+    }
+    now += ios[0]->member == 0 ? 300 * MS : 2 * MS;
+    answer (0, 0);
+    assert (done (&r) && r.error == 0);
+  }
+  array_stats (a, now, &stats);
+  assert (around && stats.member[0].suspect);
+  end ();
+}
+
 /* While weftd is not heard, and between its word that it is prepared and the commit,
  * nothing is read of what others may write by other states.
  */
@@ -261,6 +288,7 @@ main (void)
   test_writes ();
   test_config ();
   test_images ();
+  test_suspect ();
   test_held ();
   test_bad_spot ();
   test_clear ();

@@ -220,6 +220,47 @@ rule_writes (void)
   end_life (pass);
 }
 
+/* Two sessions write beside the copying.  What one of them drops is not copied before the
+ * other's write has left, too; both are held while it is copied; and each claims its bit
+ * afterwards.
+ */
+static void
+rule_two_writers (void)
+{
+  struct member_pass *other;
+  struct one w, w2;
+  uint64_t e;
+
+  start_copying (1);
+  other = open_door (2, 1);
+  CHECK (write_at (pass, &w, 0, 1) == MEMBER_GO && !applies (&w, 0, 1));
+  CHECK (write_at (other, &w2, 0, 1) == MEMBER_GO && !applies (&w2, 0, 1));
+  member_leave (m, &w.r);
+  CHECK (!member_join_next (m, run, &e));
+  CHECK (member_leave (m, &w2.r)); /* somebody waits for that */
+  CHECK (member_join_next (m, run, &e) && e == 0);
+  CHECK (write_at (pass, &w, 0, 1) == MEMBER_WAIT);
+  CHECK (write_at (other, &w2, 0, 1) == MEMBER_WAIT);
+  member_join_copied (m, run, 0, true);
+  CHECK (again (pass, &w) == MEMBER_GO && applies (&w, 0, 1));
+  CHECK (again (other, &w2) == MEMBER_GO && applies (&w2, 0, 1));
+  member_leave (m, &w.r);
+  member_leave (m, &w2.r);
+  copies_stable ();
+  CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED && dirty_at (0));
+  member_clear (m, pass, 0, EXTENT_BYTES, false);
+  CHECK (dirty_at (0)); /* it is not in-sync */
+  wish.states[0] = MEMBER_IN_SYNC;
+  wish.epoch = 2;
+  obey ();
+  member_clear (m, pass, 0, EXTENT_BYTES, false);
+  CHECK (dirty_at (0));
+  member_clear (m, other, 0, EXTENT_BYTES, false);
+  CHECK (!dirty_at (0));
+  member_close (m, other);
+  end_life (pass);
+}
+
 /* An extent that never comes free is reserved; who waits for it runs after its
  * copy, who was there before does not wait.
  */
@@ -628,6 +669,7 @@ main (void)
   rule_phases ();
   rule_redo ();
   rule_writes ();
+  rule_two_writers ();
   rule_reserve ();
   rule_again ();
   rule_dropped ();
