@@ -44,6 +44,11 @@
 #include "array-internal.h"
 #include "format/batch.h"
 
+/* Of several writers, so many extents are looked at for one batch, each of them unit by
+ * unit.
+ */
+#define LOOKED_AT_MAX 64
+
 void
 clear_init (struct array *a)
 {
@@ -225,6 +230,7 @@ gather (struct array *a, unsigned member)
 {
   struct clear_member *m = &a->member[member].clear;
   uint64_t bytes = a->clear.extent_bytes, end = a->layout->member_bytes;
+  unsigned looked_at = 0;
 
   m->count = 0;
   for (unsigned j = 0; j < a->clear.chunks; j++) {
@@ -236,10 +242,12 @@ gather (struct array *a, unsigned member)
         uint64_t e = (uint64_t) j * CHUNK_EXTENTS + w * 64 + bit;
         uint64_t length = end - e * bytes < bytes ? end - e * bytes : bytes;
         struct batch_record *r = &m->records[m->count];
-        enum batch_kind kind = settles (a, member, e * bytes, length)
-                                 ? BATCH_SETTLE
-                                 : BATCH_CLEAR;
+        enum batch_kind kind;
 
+        if (a->config.part_length > 0 && looked_at++ == LOOKED_AT_MAX)
+          return;
+        kind = settles (a, member, e * bytes, length) ? BATCH_SETTLE
+                                                      : BATCH_CLEAR;
         if (m->count > 0 && r[-1].kind == kind &&
             r[-1].offset + r[-1].length == e * bytes)
           r[-1].length += length;

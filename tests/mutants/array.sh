@@ -394,6 +394,10 @@ mutant bits-of-others-fall test-array-part array-clear.c \
   '(c->part_length == 0 ||' '(1 ||'
 mutant settled-runs-take-what-is-beside test-array-part array-clear.c \
   'r[-1].kind == kind &&' ''
+mutant all-is-looked-at-for-one-batch test-array-part array-clear.c \
+  'looked_at++ == LOOKED_AT_MAX)
+          return;' '0)
+          return;'
 mutant part-of-half-a-unit test-array-part array-new.c \
   'c->part_offset % l->unit == 0 &&' ''
 

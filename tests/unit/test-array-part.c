@@ -281,6 +281,38 @@ test_clear (void)
   }
 }
 
+/* No batch is about more than 64 extents, each of which is looked at unit by unit; what is
+ * left follows.
+ */
+static void
+test_much_to_clear (void)
+{
+  struct array_request w = WRITE (0, 44 * UNIT, ones);
+  unsigned cleared = 0;
+
+  config.batches = true;
+  config.extent_bytes = 4096;
+  config.part_length = 44 * UNIT;
+  begin (LAYOUT_RAID10, 4);
+  carry_out (&w);
+  for (unsigned i = 0; i < 20; i++) {
+    tick_after (1000 * MS);
+    while (ios_count > 0) {
+      const struct batch_record *r;
+      int count = batch_of (0, &r);
+      unsigned extents = 0;
+
+      for (int k = 0; k < count && batch_clears (r[k].kind); k++)
+        extents += r[k].length / 4096;
+      assert (extents <= 64);
+      cleared += extents;
+      answer (0, 0);
+    }
+  }
+  assert (cleared == 2 * 44 * (UNIT / 4096));
+  end ();
+}
+
 int
 main (void)
 {
@@ -292,5 +324,6 @@ main (void)
   test_held ();
   test_bad_spot ();
   test_clear ();
+  test_much_to_clear ();
   return 0;
 }
