@@ -59,7 +59,7 @@ static const struct {
   [CHANGE_WRITER] = { MEMBERS_ALL, SESSIONS_IF_OUT },
   /* A writer's session ends. */
   [CHANGE_END] = { MEMBERS_ALL, SESSIONS_IF_OUT },
-  /* The session of one of several that write ends. */
+  /* The session of one of several that write ends, while a member joins. */
   [CHANGE_LEFT] = { MEMBERS_THESE, SESSIONS_IF_OUT },
   /* A reader, or one more that writes, attaches beside others that write while a member
    * is not in-sync.
