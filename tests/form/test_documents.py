@@ -416,7 +416,7 @@ def test_changes():
         "MEMBERS_THESE_OR_ALL": ".+; without a writer all that are not out",
         "MEMBERS_GO_ON": "those of the change that it replaces(, if any)?",
         "SESSIONS_NONE": "none(: .+)?", "SESSIONS_ALL": "all(; .+)?",
-        "SESSIONS_IF_OUT": "(none; )?readers, if .+",
+        "SESSIONS_IF_OUT": "(none; )?(readers|all), if .+",
         "SESSIONS_GO_ON": "those of the change that it replaces",
     }
     rules = re.findall(
