@@ -93,8 +93,6 @@ mutant fence-for-another-is-a-loss test-cluster-part cluster-lost.c \
   'if (rekeyed || is_cut (c, a, s, member)) {' 'if (rekeyed) {'
 mutant one-apart-stays-for-ever test-cluster-part cluster-end.c \
   'c->live_ms >= s->apart_live_ms + APART_MS' '0'
-mutant one-of-several-need-not-prepare test-cluster-part cluster-change.c \
-  '(s->rec.writable || s->alive) && s->prepared' '((s->rec.writable && s->rec.part.length == 0) || s->alive) && s->prepared' 
 mutant missing-member-keeps-one-more-out test-cluster-part cluster-attach.c \
   '    cluster_change_put_out (c, a, states);
   }' '  }'

@@ -128,6 +128,7 @@ test_bad_parts (void)
   refuse_part (size, UNIT);
   refuse_part (size - UNIT, 2 * UNIT);
   refuse_part (UNIT / 2, UNIT);
+  refuse_part (size - UNIT / 2, UNIT / 2);
   refuse_part (0, UNIT + 512);
   refuse_part (UINT64_MAX - UNIT + 1, 2 * UNIT);
   refuse_part (0, UINT64_MAX);
