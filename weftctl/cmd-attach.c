@@ -60,7 +60,7 @@ process_serves (uint64_t pid, const char *name)
 struct sessions {
   const char *uri;         /* of an array process here that answers */
   const json_t *here;      /* a session of this host, which may be dead */
-  const json_t *elsewhere; /* a writing session of another host */
+  const json_t *elsewhere; /* a writing session of another host, or of a part */
   const json_t *writer;    /* a writing session, wherever it is */
   unsigned writers;
 };
@@ -98,19 +98,22 @@ look_at_sessions (const json_t *array, const char *node, const struct record *r)
 
   json_array_foreach (json_object_get (array, "sessions"), i, s) {
     bool writes = session_writes (s);
+    bool lives = process_serves (json_number (s, "pid"), name);
+    bool here = lives || strcmp (json_text (s, "node"), node) == 0;
 
     if (writes) {
       found.writer = s;
       found.writers++;
     }
-    if (strcmp (json_text (s, "node"), node) != 0 &&
-        !process_serves (json_number (s, "pid"), name)) {
-      /* Whose part is in the way of ours weftd says. */
-      if (writes && !r->part.given &&
-          json_number (s, "last_heard_ms") <= SESSION_TTL_MS)
-        found.elsewhere = s;
+    /* Who writes a part, here too, is in the way of who is to write all; whose part is in
+     * the way of another part weftd says.
+     */
+    if (writes && !r->part.given &&
+        json_number (s, "last_heard_ms") <= SESSION_TTL_MS &&
+        (!here || (lives && json_is_object (json_object_get (s, "part")))))
+      found.elsewhere = s;
+    if (!here)
       continue;
-    }
     /* Who serves an array to other hosts has no more in common with this one. */
     if (writes ? served || !session_has_part (array, s, &r->part)
                : !r->readonly)

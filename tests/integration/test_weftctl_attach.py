@@ -460,3 +460,83 @@ def test_detach_after_the_death_of_nbdfuse(cluster, ctl):
     c.kill("weftd")
     w("detach", "a")
     assert w.env["WEFT_RUN_DIR"] not in run("losetup", "-a").stdout
+
+
+# --- A part of the array, beside other hosts ----------------------------------------
+
+
+def parts_of(c):
+    return {s["node"]: s["part"] for s in c.get("/api/v1/sessions")["sessions"]}
+
+
+def test_each_attaches_a_part(cluster, ctl):
+    """Two hosts' weftctl, each with a run directory of its own."""
+    c = cluster(members=3, size="64M")
+    c.terminate("array")
+    size = c.get("/api/v1/arrays/a")["size"]
+    h1, h2 = ctl(c), ctl(c)
+    first = h1("attach", "a", "--part", "0+8M", "--print-uri", "--node",
+               "h1").strip()
+    second = h2("attach", "a", "--part", "8M+", "--fuse", "--node",
+                "h2").strip()
+    assert parts_of(c) == {"h1": {"offset": 0, "length": 8 * MIB},
+                           "h2": {"offset": 8 * MIB, "length": size - 8 * MIB}}
+    h = connected(first)
+    h.pwrite(b"1" * 4096, 8 * MIB - 4096)
+    h.flush()
+    with open(second, "r+b", buffering=0) as f:
+        f.seek(8 * MIB)
+        f.write(b"2" * 4096)
+        os.fsync(f.fileno())
+        f.seek(0)
+        f.write(b"2" * 4096)
+        with pytest.raises(OSError):
+            os.fsync(f.fileno())  # the page cache writes it now
+    assert h.pread(4096, 8 * MIB) == b"2" * 4096
+    assert h.pread(4096, 0) == bytes(4096)
+    h.shutdown()
+
+    # Again it is the same; what is another is refused.
+    assert h1("attach", "a", "--part", "0+8M", "--print-uri", "--node",
+              "h1").strip() == first
+    line = h1("attach", "a", "--part", "0+4M", "--node", "h1", status=FAILED)
+    assert "another part" in line and "detach" in line
+    line = h1("attach", "a", "--node", "h1", status=FAILED)
+    assert "a part of it alone" in line
+    line = ctl(c)("attach", "a", "--part", "4M+8M", "--node", "h3",
+                  status=FAILED)
+    assert "h1" in line and "h2" not in line
+    line = ctl(c)("attach", "a", "--node", "h3", status=REFUSED)
+    assert "h1" in line or "h2" in line
+    assert len(parts_of(c)) == 2
+
+    h1("detach", "a")
+    assert set(parts_of(c)) == {"h2"}
+    h2("detach", "a")
+    assert parts_of(c) == {}
+
+
+def test_parts_are_taken_over(cluster, ctl):
+    """By one that is to write all: each that writes is ended."""
+    c = cluster(members=3, size="64M", writers=2)
+    for a in c.arrays:
+        c.may_end(a["name"])
+    w = ctl(c)
+    line = w("attach", "a", "--takeover", "--print-uri", "--node", "h9",
+             status=USAGE)
+    assert "--yes" in line
+    assert set(parts_of(c)) == {"n0", "n1"}
+    w("attach", "a", "--takeover", "--print-uri", "--node", "h9", "--yes")
+    assert parts_of(c) == {"h9": None}
+    w("detach", "a")
+
+
+@pytest.mark.parametrize("words", [
+    ["--part", ""], ["--part", "4M"], ["--part", "x+4M"], ["--part", "4M+x"],
+    ["--part", "0+0"], ["--part", "+4M"], ["--part", "-1+4M"],
+    ["--part", "0+9E9"], ["--part", "0+4M", "--read-only"],
+    ["--part", "0+4M", "--shared"], ["--part", "0+4M", "--takeover"]])
+def test_bad_parts(cluster, ctl, words):
+    c = cluster(members=3, size="32M", no_array=True)
+    line = ctl(c)("attach", "a", *words, status=USAGE)
+    assert words[-1] in line or "--part" in line, line
