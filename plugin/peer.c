@@ -3,6 +3,7 @@
 
 #include <config.h>
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +61,61 @@ open_doors (struct peer *p, const char *uri, unsigned count,
   return true;
 }
 
+/* Wait for the answer to this command: 0, the errno that it has, ENOTCONN, or EINPROGRESS
+ * when there is none by then.
+ */
+static int
+completed_by (struct nbd_handle *nbd, int64_t cookie, uint64_t deadline_ms)
+{
+  uint64_t now;
+  int r;
+
+  if (cookie == -1)
+    return ENOTCONN;
+  for (;;) {
+    r = nbd_aio_command_completed (nbd, cookie);
+    if (r == 1)
+      return 0;
+    if (r == -1)
+      return nbd_aio_is_ready (nbd) == 1 && nbd_get_errno () ? nbd_get_errno ()
+                                                             : ENOTCONN;
+    now = clock_ms ();
+    if (now >= deadline_ms)
+      return EINPROGRESS;
+    if (nbd_poll (nbd, (int) (deadline_ms - now)) == -1)
+      return ENOTCONN;
+  }
+}
+
+/* Where several write, a member says which round its disk has noted.  One of an older
+ * Weft does not, and would be taken for lost with the first write.
+ */
+static bool
+check_round (struct peer *p, uint64_t deadline_ms, char *why, size_t why_size)
+{
+  struct nbd_handle *nbd = p->doors[p->data_count].nbd;
+  uint8_t round[ROUND_BYTES];
+  int64_t cookie;
+  int error;
+
+  if (!params.shared)
+    return true;
+  cookie = nbd_aio_pread (nbd, round, sizeof round, 0, NBD_NULL_COMPLETION, 0);
+  error = completed_by (nbd, cookie, deadline_ms);
+  if (error == EINVAL)
+    refuse (
+      why, why_size,
+      "%s does not say how far its disk is, as members must where several "
+      "hosts write: it is of an older Weft; upgrade it, or attach the "
+      "array alone",
+      p->label);
+  else if (error == EINPROGRESS)
+    refuse (why, why_size, "%s does not answer", p->label);
+  else if (error)
+    refuse (why, why_size, "%s: %s", p->label, strerror (error));
+  return error == 0;
+}
+
 struct peer *
 peer_open (unsigned member, const struct map_member *mm, unsigned wait_ms,
            void (*done) (struct peer_io *), char *why, size_t why_size)
@@ -99,6 +155,8 @@ peer_open (unsigned member, const struct map_member *mm, unsigned wait_ms,
             p->label, (unsigned long long) p->doors[p->data_count].io_max);
     opened = false;
   }
+  if (opened && batch)
+    opened = check_round (p, deadline_ms, why, why_size);
 out:
   free (data);
   free (batch);
@@ -111,30 +169,15 @@ out:
 int
 peer_flush (struct peer *p, unsigned wait_ms)
 {
-  const uint64_t deadline_ms = clock_ms () + wait_ms;
   struct nbd_handle *nbd = p->doors[0].nbd;
-  uint64_t now;
-  int r;
+  int error;
 
   if (p->flushing == 0)
     p->flushing = nbd_aio_flush (nbd, NBD_NULL_COMPLETION, 0);
-  if (p->flushing == -1)
-    return ENOTCONN;
-  for (;;) {
-    r = nbd_aio_command_completed (nbd, p->flushing);
-    if (r == 1)
-      break;
-    if (r == -1)
-      return nbd_aio_is_ready (nbd) == 1 && nbd_get_errno () ? nbd_get_errno ()
-                                                             : ENOTCONN;
-    now = clock_ms ();
-    if (now >= deadline_ms)
-      return EINPROGRESS;
-    if (nbd_poll (nbd, (int) (deadline_ms - now)) == -1)
-      return ENOTCONN;
-  }
-  p->flushing = 0;
-  return 0;
+  error = completed_by (nbd, p->flushing, clock_ms () + wait_ms);
+  if (error == 0)
+    p->flushing = 0;
+  return error;
 }
 
 void
