@@ -202,9 +202,9 @@ mutant flush-under-way-does-not-fail "test-array-flush sim" array-flush.c \
 mutant told-by-a-flush-of-before test-array-flush array-flush.c \
   'c && q->begun >= c->gone' 'c'
 mutant reader-reads-between-epochs "sim-cluster test-array-join" array-internal.h \
-  '(a->now_ns >= a->trust_ns || a->next.told)' '(a->now_ns >= a->trust_ns)'
+  'return a->now_ns >= a->trust_ns || a->next.told;' 'return a->now_ns >= a->trust_ns;'
 mutant reader-reads-though-unheard-of test-array-join array-internal.h \
-  '(a->now_ns >= a->trust_ns || a->next.told)' '(a->next.told)'
+  'return a->now_ns >= a->trust_ns || a->next.told;' 'return a->next.told;'
 
 # Witnesses.
 mutant replaced-writer-reads-what-is-old "test-array-witness sim-cluster" \

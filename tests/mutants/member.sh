@@ -155,7 +155,7 @@ mutant round-goes-back test-member-scenes member-doors.c \
 mutant round-of-a-fenced-session test-member-scenes member-doors.c \
   '  if (check_pass (m, pass, &none, refusal) != MEMBER_GO)
     return MEMBER_REFUSE;
-  if (m->next.round' '  if (m->next.round'
+  if (m->next.round < round)' '  if (m->next.round < round)'
 mutant round-waits-for-the-fence test-member-scenes member.c \
   'm->next.bad_offset == m->confirmed.bad_offset &&
         m->next.round <= m->confirmed.round)' \
