@@ -80,11 +80,27 @@ def test_shows_what_the_api_says(cluster, page):
     assert sessions[0]["Array"] == "a"
     assert sessions[0]["Process"] == str(c.array["pid"])
     assert sessions[0]["Mode"] == "read and write"
+    assert sessions[0]["Part"] == "all"
 
     # Everything comes from weftd itself.
     hosts = p.js("return performance.getEntriesByType('resource')"
                  ".map((e) => new URL(e.name).origin)")
     assert hosts and set(hosts) == {c.admin.rstrip("/")}
+
+
+def test_parts(cluster, page):
+    """Two that write the array, each a part of it."""
+    c = cluster(members=3, size="32M", writers=2)
+    p = page(c)
+    rows = eventually(lambda: len(p.rows("sessions")) == 2 and p.rows("sessions"),
+                      what="both sessions on the page")
+    assert {r["Mode"] for r in rows} == {"writes a part"}
+    assert {r["Part"].partition(" from ")[2] for r in rows} == {
+        "0 B on", f"{c.arrays[1]['part']['offset'] / (1 << 20):.1f} MiB on"}
+    facts = p.facts("a")
+    assert facts["Held for writing by"] == "; ".join(
+        f"{a} process {pid}" for a, pid in zip(
+            ("n0,", "n1,"), (c.arrays[0]["pid"], c.arrays[1]["pid"])))
 
 
 def test_service(cluster, page):
