@@ -69,15 +69,17 @@ allowed_ns (const struct array *a, const struct overdue *o)
                           most);
 }
 
+/* When a member that is being asked is lost.  (What it is allowed may have changed since
+ * it was asked.)
+ */
 static uint64_t
-probe_ns (const struct array *a, const struct overdue *o)
+lost_at_ns (const struct array *a, const struct overdue *o)
 {
   uint64_t ns = longest_ns (a) / 8 * 3;
-  uint64_t rest = longest_ns (a) - o->allowed_ns;
+  uint64_t longest = o->quiet_ns + longest_ns (a);
 
-  if (ns > PROBE_NS)
-    ns = PROBE_NS;
-  return !a->config.batches && rest > ns ? rest : ns;
+  ns = o->probe_ns + (ns < PROBE_NS ? ns : PROBE_NS);
+  return !a->config.batches && longest > ns ? longest : ns;
 }
 
 void
@@ -236,7 +238,7 @@ overdue_tick (struct array *a)
       continue;
     if (!o->probe && o->quiet_ns + o->allowed_ns <= a->now_ns)
       send_probe (a, i);
-    else if (o->probe && o->probe_ns + probe_ns (a, o) <= a->now_ns)
+    else if (o->probe && lost_at_ns (a, o) <= a->now_ns)
       member_lost (
         a, i, "it has answered nothing for %llu ms, not even a sign of life",
         (unsigned long long) ((a->now_ns - o->quiet_ns) / NS_PER_MS));
@@ -252,8 +254,7 @@ overdue_deadline (const struct array *a)
     return first;
   for (unsigned i = 0; i < a->layout->members; i++) {
     const struct overdue *o = &a->member[i].overdue;
-    uint64_t at = o->probe ? o->probe_ns + probe_ns (a, o)
-                           : o->quiet_ns + o->allowed_ns;
+    uint64_t at = o->probe ? lost_at_ns (a, o) : o->quiet_ns + o->allowed_ns;
 
     if (o->waiting > 0 && member_reachable (a, i) && at < first)
       first = at;

@@ -266,13 +266,15 @@ mutant accused-without-a-probe "test-array-loss sim" array-overdue.c \
   '      member_lost (a, i, "it is silent");'
 mutant part-of-an-answer-is-no-sign-of-life test-array-loss array-overdue.c \
   '  o->quiet_ns = heard_ns;' '  ;'
+mutant read-that-is-a-probe-has-no-more-time test-array-loss array-overdue.c \
+  '= o->quiet_ns + longest_ns (a);' '= o->probe_ns + longest_ns (a) - o->allowed_ns;'
 mutant what-was-heard-before-counts test-array-loss array-overdue.c \
   '  if (heard_ns <= o->quiet_ns)' '  if (false)'
 mutant asked-although-it-is-heard test-array-loss array-overdue.c \
   '  o->quiet_ns = heard_ns;
   o->probe = NULL;' '  o->quiet_ns = heard_ns;'
 mutant silent-member-is-never-accused "test-array-loss sim" array-overdue.c \
-  'o->probe && o->probe_ns + probe_ns (a, o) <= a->now_ns' 'false'
+  'o->probe && lost_at_ns (a, o) <= a->now_ns' 'false'
 mutant reader-fails-without-looking-elsewhere test-array-loss array-read.c \
   '  for (unsigned i = 0; i < images; i++) {
     unsigned c = 1 +' '  if (a->config.readonly && p->bad)

@@ -397,6 +397,40 @@ test_known (unsigned answers, uint64_t service_ns, unsigned asked_ms)
   end ();
 }
 
+/* Where a probe is a read: a load that begins to be felt just when the member is asked
+ * takes nothing from its time.
+ */
+static void
+test_asked_as_the_load_begins (void)
+{
+  struct array_request r = READ (0, 4096, back), late = READ (0, 4096, back);
+
+  begin (LAYOUT_RAIDX, 4);
+  get_known (40, 1 * MS, &r);
+  answer (0, 0);
+  assert (done (&r));
+  tick_after (10000 * MS);
+  submit (&r);
+  submit (&late);
+  tick_after (400 * MS);
+  now += 2000 * MS; /* we were asleep */
+  tick_after (0);
+  assert (ios_count == 3); /* asked; and the time-outs are predicted */
+  now += 300 * MS;
+  answer (0, 0);
+  assert (done (&r) && array_deadline (a) == now + 500 * MS);
+  tick_after (500 * MS);
+  assert (ios_count == 3); /* asked again, before they are predicted anew */
+  for (unsigned i = 0; i < 14; i++) {
+    tick_after (1000 * MS);
+    assert (notices_lost == 0);
+  }
+  tick_after (500 * MS);
+  assert (notices_lost == 1 && notice.member == 0);
+  read_elsewhere (&late);
+  end ();
+}
+
 /* What comes back after a loss may be another disk. */
 static void
 test_known_no_more (void)
@@ -841,6 +875,7 @@ main (void)
   test_known (16, 70 * MS, 560);
   test_known (1100, 1 * MS, 500);
   test_known (600, 50 * MS, 500);
+  test_asked_as_the_load_begins ();
   test_known_no_more ();
   test_sign_of_life ();
   test_part_of_an_answer ();
