@@ -29,10 +29,10 @@ QUEUE = "100ms"
 
 
 def disk_of(ms):
-    """nbdkit's words for a disk that does one thing after the other, each in so many
-    milliseconds."""
-    return ["--filter=noparallel", "--filter=delay", f"rdelay={ms}ms",
-            f"wdelay={ms}ms"] if ms else []
+    """nbdkit's words for a disk that does one thing after the other, whoever asks, each
+    in so many milliseconds."""
+    return ["--filter=noparallel", "serialize=all-requests", "--filter=delay",
+            f"rdelay={ms}ms", f"wdelay={ms}ms"] if ms else []
 
 
 class Hosts(NetCluster):
