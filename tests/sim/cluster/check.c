@@ -79,18 +79,92 @@ check_array (const struct cluster_array_record *before,
   oracle_committed (before, now);
 }
 
+/* Have they bytes in common? */
+static bool
+meet (const struct cluster_part *a, const struct cluster_part *b)
+{
+  return a->length == 0 || b->length == 0 ||
+         (a->offset < b->offset + b->length &&
+          b->offset < a->offset + a->length);
+}
+
+bool
+check_written (uint64_t but_for)
+{
+  for (unsigned i = 0; i < w.store.count; i++) {
+    const struct cluster_session_record *o = &w.store.record[i]->session;
+
+    if (w.store.record[i]->kind == CLUSTER_RECORD_SESSION && !o->ended &&
+        o->writable && o->id != but_for)
+      return true;
+  }
+  return false;
+}
+
+static bool
+all_in_sync (const struct cluster_array_record *a)
+{
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (a->member[m].state != MEMBER_IN_SYNC)
+      return false;
+  return true;
+}
+
+static void
+count_grant (const struct cluster_session_record *s)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  if (s->part.length == 0)
+    return;
+  if (!check_written (s->id)) {
+    counters.first++;
+    return;
+  }
+  counters.beside++;
+  counters.beside_behind += !all_in_sync (a);
+  for (unsigned i = 0; i < w.store.count; i++) {
+    const struct cluster_session_record *o = &w.store.record[i]->session;
+
+    if (w.store.record[i]->kind == CLUSTER_RECORD_SESSION && o->ended &&
+        o->writable && meet (&o->part, &s->part)) {
+      counters.taken_up++;
+      return;
+    }
+  }
+}
+
+void
+check_session_end (const struct cluster_session_record *s)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  if (s->part.length == 0 || !check_written (s->id))
+    return;
+  counters.ended_beside++;
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (a->member[m].state == MEMBER_JOINING) {
+      counters.ended_beside_joiner++;
+      break;
+    }
+  counters.silenced += strstr (s->reason, "silent") != NULL;
+  counters.apart += strstr (s->reason, "can reach") != NULL;
+}
+
 void
 check_session (const struct cluster_session_record *s)
 {
   if (s->ended || !s->writable)
     return;
-  oracle_granted (s->id);
+  if (store_session (s->id) == NULL)
+    count_grant (s);
+  oracle_granted (s, check_written (s->id));
   for (unsigned i = 0; i < w.store.count; i++) {
     const struct cluster_session_record *o = &w.store.record[i]->session;
 
     if (w.store.record[i]->kind == CLUSTER_RECORD_SESSION && !o->ended &&
-        o->writable && o->id != s->id)
-      sim_fail ("two sessions hold the array for writing");
+        o->writable && o->id != s->id && meet (&o->part, &s->part))
+      sim_fail ("two sessions hold the same of the array for writing");
   }
 }
 
@@ -117,6 +191,8 @@ check_grant (const struct call *c)
     sim_fail ("a weftd with an old database grants a session");
   if (store_session (a->session) == NULL)
     sim_fail ("a session is granted that is not stored");
+  if (c->beside)
+    return; /* it needs no fence: oracle_changes */
   for (unsigned m = 0; m < w.layout.members; m++)
     if (a->states[m] != MEMBER_OUT && disk_min_epoch (place_disk (array, m)) <
                                         store_session (a->session)->epoch)
@@ -139,7 +215,7 @@ check_writer (void)
 }
 
 static const char *
-unfinished (const struct cluster_array_record *a)
+unfinished (const struct cluster_array_record *a, bool parts)
 {
   uint64_t whole = (UINT64_C (1) << w.layout.member_bytes / EXTENT_BYTES) - 1;
 
@@ -153,6 +229,8 @@ unfinished (const struct cluster_array_record *a)
   for (unsigned i = 0; i < w.config.hosts; i++)
     if (w.host[i].outstanding > 0)
       return "requests are outstanding";
+  if (parts)
+    return parts_settled () ? NULL : "a part of the array is nobody's";
   for (unsigned m = 0; m < w.layout.members; m++)
     if (place_disk (a, m)->bits & whole)
       return "intent bits are left";
@@ -181,9 +259,12 @@ describe (const struct cluster_array_record *a, char *text, size_t size)
     n += snprintf (text + n, size - n,
                    " host %u%s stage %d, epoch %" PRIu64 ", prepared %" PRIu64
                    ", %u outstanding;",
-                   i, w.host[i].writable ? "" : " (reads)", w.host[i].stage,
-                   w.host[i].seats.epoch, w.host[i].seats.prepared,
-                   w.host[i].outstanding);
+                   i,
+                   w.host[i].part_length ? " (writes a part)"
+                   : w.host[i].writable  ? ""
+                                         : " (reads)",
+                   w.host[i].stage, w.host[i].seats.epoch,
+                   w.host[i].seats.prepared, w.host[i].outstanding);
   array = cluster_array_find (w.weftd.engine, ARRAY_NAME);
   if (array)
     cluster_array_waits_for (w.weftd.engine, array,
@@ -195,10 +276,10 @@ describe (const struct cluster_array_record *a, char *text, size_t size)
 }
 
 bool
-check_converged (char *why, size_t size)
+check_converged (bool parts, char *why, size_t size)
 {
   const struct cluster_array_record *a = store_array ();
-  const char *what = unfinished (a);
+  const char *what = unfinished (a, parts);
   int n;
 
   if (what && why) {

@@ -70,6 +70,27 @@ clients_send (struct host_role *h, enum array_op op, unsigned flags,
   send (h, &r);
 }
 
+/* Of what a client writes mostly only what its host may. */
+static void
+within (const struct host_role *h, struct array_request *r)
+{
+  uint64_t from = r->offset, to = r->offset + r->length;
+  uint64_t end = h->part_offset + h->part_length;
+
+  if (sim_chance (3))
+    return;
+  if (from < h->part_offset)
+    from = h->part_offset;
+  if (to > end)
+    to = end;
+  if (from >= to) {
+    r->op = ARRAY_READ;
+    return;
+  }
+  r->offset = from;
+  r->length = to - from;
+}
+
 static void
 one (struct host_role *h)
 {
@@ -93,6 +114,8 @@ one (struct host_role *h)
     r.offset = a->offset + first * grain_bytes;
     r.length = count * grain_bytes;
   }
+  if (r.op != ARRAY_READ && r.op != ARRAY_FLUSH && h->part_length > 0)
+    within (h, &r);
   if (r.op != ARRAY_READ && r.op != ARRAY_FLUSH) {
     if (sim_chance (10))
       r.flags |= ARRAY_FUA;
@@ -136,7 +159,8 @@ poll (void *owner)
     process_after (&h->proc, between (10, 300) * MS, poll, h);
     return;
   }
-  if (w.working && sim_now >= w.quiet_until && h->outstanding < OUTSTANDING_MAX)
+  if (w.working && sim_now >= w.quiet_until && sim_now >= h->rests_until &&
+      h->outstanding < OUTSTANDING_MAX)
     one (h);
   if (w.working)
     process_after (&h->proc, sim_below (2 * w.config.client_us * US) + 1, poll,

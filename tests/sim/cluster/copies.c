@@ -280,6 +280,55 @@ work_changes (void *nothing)
   }
 }
 
+static void
+rest_but_one (uint64_t rest)
+{
+  unsigned busy = sim_below (w.config.hosts);
+
+  sim_trace ("for %.1f s only host %u has something to do",
+             (double) rest / SECOND, busy);
+  for (unsigned i = 0; i < w.config.hosts; i++)
+    w.host[i].rests_until = i == busy ? 0 : sim_now + rest;
+}
+
+static void
+copy_in_rest (void *what)
+{
+  struct member_role *copy = w.healing ? NULL : copy_some ();
+
+  (void) what;
+  if (copy)
+    fault_later (between (3500, 12000) * MS, roll_back, copy);
+}
+
+/* The last rounds of who rests now are over when the copy is made. */
+static void
+another_alone (void *what)
+{
+  (void) what;
+  if (w.healing)
+    return;
+  rest_but_one (between (8, 20) * SECOND);
+  fault_later (between (2000, 4000) * MS, copy_in_rest, NULL);
+}
+
+/* All hosts but one rest, then all but another.  What that one writes is known as newer
+ * than a copy that was made before, though the first has had more rounds and begins none
+ * now.
+ */
+void
+copies_of_one (void)
+{
+  uint64_t rest = between (3, 15) * SECOND;
+
+  rest_but_one (rest);
+  if (!w.config.rollbacks)
+    return;
+  if (sim_chance (70))
+    w.calm_until = sim_now + rest + 16 * SECOND;
+  fault_later (rest, another_alone, NULL);
+}
+
 void
 copies_fault (void)
 {

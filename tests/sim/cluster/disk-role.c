@@ -218,7 +218,7 @@ beat_answered (struct call *c)
        * is told that it may be gone, also when the disk itself is there again.
        */
       if (m->refused)
-        w.disk[disk_holder (m->disk->uuid)].erred = true;
+        w.disk[disk_holder (m->disk->uuid)].erred = EVERY_HOST;
       TRACE (&m->proc, "is refused: %s", c->answer.code);
       if (strcmp (c->answer.code, "say-all") == 0)
         wait = 1;

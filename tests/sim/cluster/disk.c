@@ -104,7 +104,7 @@ disk_fails (struct disk *d)
   if (d->write_errors == 0)
     return false;
   d->write_errors--;
-  d->erred = true;
+  d->erred = EVERY_HOST;
   return true;
 }
 

@@ -60,6 +60,14 @@ door_fails (struct member_role *m, const char *what)
   return true;
 }
 
+/* Does it serve the disk of its place, as far as weftd has recorded it? */
+static bool
+is_member (const struct member_role *m)
+{
+  return store_array () && m->disk->place >= 0 &&
+         place_disk (store_array (), m->disk->place) == m->disk;
+}
+
 /* What of a record the engine lets through; partly: only some of it, for the
  * process is dying.
  */
@@ -84,6 +92,11 @@ apply_record (struct member_role *m, struct nbd *n,
         sim_fail ("member %u writes to extent %" PRIu64
                   ", the intent bit of which is not on its disk",
                   m->proc.number, o / EXTENT_BYTES);
+      if (w.config.shared && is_member (m))
+        oracle_changes (
+          n->conn->session,
+          w.place[m->disk->place].grain[place_slot (m->disk->place, o)],
+          m->disk->place);
       if (bad_test (member_bad (m->engine), o, grain_bytes)) {
         disk_write (m->disk, place_slot (m->disk->place, o), v, true);
         if (!partly)
@@ -408,6 +421,8 @@ door_request (struct conn *c, struct nbd *n)
     }
   for (unsigned i = 0; i < n->count; i++)
     if (batch_clears (n->records[i].kind)) {
+      counters.settles += n->records[i].kind == BATCH_SETTLE;
+      counters.clears += n->records[i].kind == BATCH_CLEAR;
       TRACE (&m->proc, "%s extent %llu and %llu bytes",
              n->records[i].kind == BATCH_SETTLE ? "settles" : "clears",
              (unsigned long long) (n->records[i].offset / EXTENT_BYTES),

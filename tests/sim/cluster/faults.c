@@ -80,7 +80,7 @@ cut_host (struct host_role *h, uint64_t out)
   link_all (h->proc.party, true);
   if (h->proc.life)
     host_kill (h);
-  if (!w.config.lone || h == w.host)
+  if (!w.config.lone || h < w.host + w.config.lone)
     h->start_at = sim_now + out + between (10, 3000) * MS;
   for (unsigned i = 0; i < w.roles; i++)
     if (w.member[i].proc.party == h->proc.party) {
@@ -357,6 +357,24 @@ kill_weftd_once (void)
 }
 
 static void
+kill_weftd_soon (void *what)
+{
+  (void) what;
+  if (!w.healing)
+    kill_weftd_once ();
+}
+
+static void
+lose_some_member (void *what)
+{
+  struct member_role *m = fault_member ();
+
+  (void) what;
+  if (m && !w.healing)
+    fault_member_stop (m, sim_chance (50));
+}
+
+static void
 backup (void)
 {
   if (!w.old_database)
@@ -477,6 +495,177 @@ fault_beside (void)
     some_fault ();
 }
 
+/* ---- Where several hosts write ---- */
+
+/* One that writes, or is about to. */
+static struct host_role *
+some_writer (void)
+{
+  struct host_role *h = &w.host[sim_below (w.config.hosts)];
+
+  return h->writable && h->proc.life ? h : NULL;
+}
+
+static void
+two_meet_again (void *what)
+{
+  unsigned a = (uintptr_t) what / PARTIES, b = (uintptr_t) what % PARTIES;
+
+  w.cut[a][b] = w.cut[b][a] = false;
+  sim_trace ("parties %u and %u meet again", a, b);
+}
+
+/* A host and weftd, or who serves some members, can't reach each other; or only one of
+ * them can't.
+ */
+static void
+part_two (struct host_role *h, unsigned other, uint64_t out)
+{
+  unsigned us = h->proc.party;
+
+  if (us == other)
+    return;
+  sim_trace ("parties %u and %u are cut off from each other for %" PRIu64 " ms",
+             us, other, out / MS);
+  w.cut[us][other] = w.cut[other][us] = true;
+  if (sim_chance (20))
+    w.cut[us][other] = false;
+  else if (sim_chance (20))
+    w.cut[other][us] = false;
+  if (sim_chance (50))
+    conn_break_some (us, other, 100);
+  fault_later (out, two_meet_again,
+               (void *) (uintptr_t) (us * PARTIES + other));
+}
+
+static void
+stop_writer (struct host_role *h)
+{
+  h->proc.frozen_until = sim_now + between (1000, 20000) * MS;
+  TRACE (&h->proc, "is stopped");
+}
+
+static void
+kill_writer (struct host_role *h)
+{
+  host_kill (h);
+  h->start_at = sim_now + fault_outage ();
+}
+
+static void
+part_from_weftd (struct host_role *h)
+{
+  part_two (h, 0, between (1000, 25000) * MS);
+}
+
+static void
+part_from_member (struct host_role *h)
+{
+  part_two (h, 1 + sim_below (w.config.hosts), between (1000, 25000) * MS);
+}
+
+/* Another host takes its part from it, while it goes on, and weftd can't reach it, nor
+ * some members.
+ */
+static void
+usurp (struct host_role *h)
+{
+  struct host_role *heir = some_writer ();
+  uint64_t out = sim_chance (70) ? between (500, 4500) * MS
+                                 : between (5, 15) * SECOND;
+
+  if (heir == NULL || heir == h || h->part_length == 0 ||
+      h->stage != HOST_SERVING)
+    return;
+  TRACE (&heir->proc, "is to take the part of host %u", h->proc.number);
+  part_two (h, 0, out);
+  part_two (&w.host[sim_below (w.config.hosts)], 0, out);
+  host_kill (heir);
+  heir->next_offset = h->part_offset;
+  heir->next_length = h->part_length;
+  heir->takeover = true;
+  heir->start_at = sim_now + between (1, 300) * MS;
+}
+
+static void
+detach_writer (struct host_role *h)
+{
+  h->wants_detach |= h->stage == HOST_SERVING;
+}
+
+/* It goes, a member is lost, and about then it is there again. */
+static void
+leave_and_lose (struct host_role *h)
+{
+  struct member_role *m = fault_member ();
+
+  if (m == NULL)
+    return;
+  detach_writer (h);
+  fault_later (sim_below (2500 * MS), lose_member, m);
+}
+
+static bool
+some_joins (void)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (a->member[m].state == MEMBER_JOINING)
+      return true;
+  return false;
+}
+
+static void
+end_in_join (void *what)
+{
+  struct host_role *h = what;
+
+  if (w.healing || h->stage != HOST_SERVING || sim_now > w.watch_until)
+    return;
+  if (!some_joins ())
+    fault_later (between (1, 15) * MS, end_in_join, h);
+  else if (sim_chance (70))
+    kill_writer (h);
+  else
+    part_from_weftd (h);
+}
+
+/* A member goes and joins, and while it does the writer ends. */
+static void
+lose_and_end (struct host_role *h)
+{
+  struct member_role *m = fault_member ();
+
+  if (m == NULL || m->disk->place < 0)
+    return;
+  member_stop (m, sim_chance (50));
+  fault_later (between (10, 500) * MS, fault_member_back, m);
+  w.watch_until = sim_now + 5 * SECOND;
+  end_in_join (h);
+}
+
+/* What happens to a writer, perhaps with something else close behind. */
+static void
+writer_fault (void)
+{
+  void (*const one[]) (struct host_role *) = {
+    stop_writer,      kill_writer,    kill_writer, part_from_weftd,
+    part_from_member, leave_and_lose, usurp,       lose_and_end,
+  };
+  struct host_role *h = some_writer ();
+
+  if (sim_chance (12))
+    copies_of_one ();
+  if (h == NULL)
+    return;
+  one[sim_below (sizeof one / sizeof one[0])](h);
+  if (sim_chance (15))
+    fault_later (sim_below (400 * MS), kill_weftd_soon, NULL);
+  if (sim_chance (15))
+    fault_later (sim_below (400 * MS), lose_some_member, NULL);
+}
+
 static void
 something (void *what)
 {
@@ -489,6 +678,8 @@ something (void *what)
   counters.faults++;
   if (world_rekeys && sim_chance (25))
     admin_rekey ();
+  else if (w.config.shared && sim_chance (40))
+    writer_fault ();
   else if ((w.config.copies || w.config.rollbacks) && sim_chance (40))
     copies_fault ();
   else if (w.config.spots && sim_chance (30))

@@ -33,6 +33,7 @@ void admins_heal (void);
 
 /* copies.c */
 void copies_fault (void);
+void copies_of_one (void); /* that writes, of several */
 bool copies_served (void); /* or about to be */
 void copies_heal (void);
 

@@ -59,6 +59,8 @@ answered (struct call *c)
     h->heard_ms = c->sent / MS;
   if (c == h->report) {
     h->report = NULL;
+    counters.given_back += h->part_length && a->status == 409 &&
+                           strcmp (a->code, "in-use") == 0;
     host_reported (h->core, &answer, now_ms ());
   }
   else {
@@ -287,6 +289,8 @@ make_engines (struct host_role *h)
     .layout = w.layout,
     .dup = w.config.dup,
     .readonly = !h->writable,
+    .part_offset = h->part_offset,
+    .part_length = h->part_length,
     .batches = h->writable, /* readers have no batch door */
     .epoch = h->map.epoch,
     .rounds = true,
@@ -342,6 +346,18 @@ host_started (struct host_role *h)
   host_take (h);
 }
 
+/* It has all of the array, and others are to have parts of it. */
+void
+host_give_way (void *host)
+{
+  struct host_role *h = host;
+
+  if (h->stage != HOST_SERVING || w.united != (h->part_length > 0))
+    return;
+  h->wants_detach = true;
+  clients_poll (h);
+}
+
 void
 host_serve (struct host_role *h)
 {
@@ -351,6 +367,8 @@ host_serve (struct host_role *h)
   if (h->writable)
     oracle_serving (h);
   clients_poll (h);
+  if (w.config.shared && h->writable && w.united == (h->part_length > 0))
+    process_after (&h->proc, between (1, 10) * SECOND, host_give_way, h);
 }
 
 /* Has this process of our node ended? */
@@ -399,6 +417,7 @@ attached (struct call *c)
     peers_begin (h);
     break;
   case HOST_ATTACH_AGAIN:
+    counters.waits += h->part_length > 0;
     process_after (&h->proc, wait_ms * MS, attach, h);
     break;
   case HOST_ATTACH_REFUSED:
@@ -420,6 +439,7 @@ attach (void *owner)
   snprintf (c->attach.node, sizeof c->attach.node, "n%u", h->proc.party);
   c->attach.pid = h->proc.life;
   c->attach.writable = h->writable;
+  c->attach.part = (struct cluster_part) { h->part_offset, h->part_length };
   c->attach.takeover = h->takeover;
   c->attach.ended = strtoull (h->attaching.ended, NULL, 10);
   call_send (c, ATTACH_TIMEOUT_MS);
@@ -430,6 +450,7 @@ host_start (struct host_role *h)
 {
   struct process proc = h->proc;
   bool writable = h->writable, takeover = h->takeover;
+  uint64_t next_offset = h->next_offset, next_length = h->next_length;
 
   memset (h, 0, sizeof *h);
   h->proc = proc;
@@ -437,6 +458,15 @@ host_start (struct host_role *h)
   h->takeover = takeover;
   process_start (&h->proc);
   TRACE (&h->proc, "starts");
+  if (w.config.shared && h->writable)
+    part_take (h);
+  if (next_length > 0 && !w.healing) {
+    h->part_offset = next_offset;
+    h->part_length = next_length;
+  }
+  if (h->part_length)
+    TRACE (&h->proc, "is to write %" PRIu64 " bytes at %" PRIu64,
+           h->part_length, h->part_offset);
   snprintf (h->instance, sizeof h->instance, "h%" PRIu64, h->proc.life);
   for (unsigned m = 0; m < w.layout.members; m++) {
     h->peer[m].host = h;

@@ -1,10 +1,10 @@
 /* oracle.c: what clients may be told.
  *
- * There is one writer at a time, and overlapping writes take effect in the
+ * A grain has one writer at a time, and overlapping writes take effect in the
  * order of submission: so a write is a version, and a grain's value is one.  A
- * writer's time begins when it lets clients in (its era): what is there then is
- * the base, and of all that was asked in earlier eras nothing else may ever
- * appear again.  In an era, each grain has
+ * writer's time begins when it lets clients in (its era, for all that it may write):
+ * what is there then is the base, and of all that was asked in earlier eras nothing
+ * else may ever appear again.  In an era, each grain has
  *   acked     the latest version of which a client was told that it is written;
  *   floor     that, or the latest that the writer's reads returned;
  *   promised  the latest that must survive anything: flushed, or FUA.  What was
@@ -12,7 +12,8 @@
  *   owed      the latest acked, whatever was lost since: a FLUSH makes it stable,
  *             or one has failed since.  It is there when the next writer lets clients
  *             in, unless the array's lapse is above `owed_epoch`, in which it was asked
- *             for: by that a service's clients are told, who outlive the writer;
+ *             for: by that a service's clients are told, who outlive the writer (one
+ *             that writes a part is never a service);
  *   mine      of each client, the latest of its own that was acked, the same, but
  *             for FLUSHes of its own.
  * No read returns less than the floor.  The floor falls to what was promised
@@ -21,6 +22,12 @@
  *
  * What a session asks for after another has been granted the array is void: it
  * must never appear, and no FUA write may be granted of it.
+ *
+ * Where several write, each a part of the array, all of this is so for each part.  What
+ * they read of each other they read as readers do, and a FLUSH speaks for what its own
+ * host has written.  When the writer of a part is gone, what it had not flushed may be
+ * there or not, for each read anew, until the next writer of that part lets clients in.
+ * A write that is not within its host's part is refused, and changes nothing.
  *
  * A disk that is rolled back never costs what was promised more than OLD_MS after the
  * copy was made, and is never read as good there: docs/PROTOCOL.md, P18.  While a copy
@@ -50,8 +57,13 @@ struct grain {
   uint64_t acked, floor, promised; /* 0: the base */
   uint64_t owed, owed_epoch;
   uint64_t last_zero; /* the latest that is not void */
-  uint64_t base;      /* its value when the era began */
-  uint64_t fell;      /* the number of its last fall */
+  uint64_t holder;    /* the newest session that may write it */
+  uint64_t writer;    /* the session whose era it is; */
+  bool beside;        /* it writes a part */
+  uint64_t era, era_at;
+  uint64_t low;  /* versions up to this are of earlier eras */
+  uint64_t base; /* its value when the era began */
+  uint64_t fell; /* the number of its last fall */
   uint64_t gone; /* up to here, a FLUSH that failed has said that it may be */
   struct {
     uint64_t version, at; /* and when it was */
@@ -77,22 +89,21 @@ struct version {
 static struct version *versions;
 static uint64_t versions_count, versions_room;
 
-static uint64_t holder; /* the newest session that may write */
-static uint64_t writer; /* the session whose era it is */
-/* The array's epoch when weftd last counted it as the writer. */
-static uint64_t writer_epoch;
-static uint64_t low; /* versions up to this are of earlier eras */
-static uint64_t era;
-/* Requests of the writer's clients and their ends, in their order. */
+static uint64_t newest; /* session that may write */
+static uint64_t eras;
+/* Requests of the writers' clients and their ends, in their order. */
 static uint64_t moment;
-/* Since the writer has connected a member again; FUA not counted. */
-static struct lapses lapses;
-static uint64_t era_at;  /* when it began */
+static struct {
+  /* The array's epoch when weftd last counted it as a writer. */
+  uint64_t epoch;
+  /* Since it has connected a member again; FUA not counted. */
+  struct lapses lapses;
+} writers[HOSTS_MAX];
 static bool reconnected; /* bits stay for this era: oracle_reconnected */
 
 struct asked {
   uint64_t version; /* 0: no write */
-  uint64_t session, era;
+  uint64_t session;
   uint64_t epoch; /* in which a client of the session may have come */
   unsigned client;
   uint64_t at;                /* of its submission: the moment ... */
@@ -101,21 +112,32 @@ struct asked {
   struct asked *next, **prev; /* under way */
   uint64_t falls;
   unsigned read_errors;
-  bool ended; /* another held the array when it was asked */
+  bool ended;   /* another held the array when it was asked */
+  bool outside; /* a write that is not within its host's part */
   bool
     alone; /* weftd had not answered its host for the TTL when it was asked */
   unsigned first, count;
-  uint64_t *floors; /* of each, at submission; then what was promised of each */
+  uint64_t
+    *floors; /* of each, at submission; then what was promised of each, and
+                       then its era */
 };
 
 static struct asked *under_way;
 
-static void
-forget_clients (void)
+static bool
+owns (const struct host_role *h, unsigned g)
 {
-  lapses = (struct lapses) { .stable = lapses.stable };
-  for (struct asked *q = under_way; q; q = q->next)
-    q->may = false;
+  return host_owns (h, grain_offset (g), grain_bytes);
+}
+
+/* Is it this session's era, anywhere? */
+static bool
+is_writer (uint64_t session)
+{
+  for (unsigned g = 0; g < w.grains; g++)
+    if (grains[g].writer == session)
+      return session != 0;
+  return false;
 }
 
 void
@@ -123,11 +145,9 @@ oracle_begin (void)
 {
   grains = make (w.grains * sizeof grains[0]);
   unread = make (w.grains * sizeof unread[0]);
-  versions_count = low = era = writer = writer_epoch = holder = moment = 0;
-  lapses.stable = 0;
-  era_at = 0;
+  versions_count = eras = newest = moment = 0;
+  memset (writers, 0, sizeof writers);
   under_way = NULL;
-  forget_clients ();
 }
 
 void
@@ -147,9 +167,10 @@ possible (unsigned g, uint64_t version, uint64_t floor)
       (version + 1 == grains[g].excused && floor <= grains[g].excused_up_to))
     return true;
   if (version == 0)
-    return grains[g].last_zero >= floor && grains[g].last_zero > low;
-  return version > low && version <= versions_count && version >= floor &&
-         !v->is_void && g >= v->first && g - v->first < v->count;
+    return grains[g].last_zero >= floor && grains[g].last_zero > grains[g].low;
+  return version > grains[g].low && version <= versions_count &&
+         version >= floor && !v->is_void && g >= v->first &&
+         g - v->first < v->count;
 }
 
 static bool
@@ -165,15 +186,17 @@ oracle_submit (struct host_role *h, struct array_request *r, unsigned client)
 {
   struct asked *q = make (sizeof *q);
   bool flush = r->op == ARRAY_FLUSH;
+  bool writes = r->op == ARRAY_WRITE || r->op == ARRAY_ZERO ||
+                r->op == ARRAY_TRIM;
+  unsigned n = h->proc.number;
 
-  if (h->session == writer && !session_ended (writer))
-    writer_epoch = store_array ()->epoch;
+  if (is_writer (h->session) && !session_ended (h->session))
+    writers[n].epoch = store_array ()->epoch;
   q->session = h->session;
-  q->era = era;
-  q->epoch = writer_epoch;
+  q->epoch = writers[n].epoch;
   q->client = client;
   q->at = ++moment;
-  q->may = lapses_may (&lapses, client);
+  q->may = lapses_may (&writers[n].lapses, client);
   q->next = under_way;
   q->prev = &under_way;
   if (q->next)
@@ -182,18 +205,21 @@ oracle_submit (struct host_role *h, struct array_request *r, unsigned client)
   q->when = sim_now;
   q->falls = falls;
   q->read_errors = w.read_errors;
-  q->ended = h->writable && h->session != holder;
   q->alone = sim_now >= (h->heard_ms + SESSION_TTL_MS) * MS;
+  q->outside = writes && !host_owns (h, r->offset, r->length);
   q->first = flush ? 0 : offset_grain (r->offset);
   q->count = flush ? w.grains : r->length / grain_bytes;
-  q->floors = make ((2 * q->count + 1) * sizeof q->floors[0]);
+  q->floors = make ((3 * q->count + 1) * sizeof q->floors[0]);
   for (unsigned i = 0; i < q->count; i++) {
     const struct grain *g = &grains[q->first + i];
+    bool own = owns (h, q->first + i);
 
-    q->floors[i] = flush ? g->owed : h->writable ? g->floor : g->acked;
+    q->floors[i] = flush ? g->owed : own ? g->floor : g->acked;
     q->floors[q->count + i] = g->promised;
+    q->floors[2 * q->count + i] = g->era;
+    q->ended |= own && h->session != g->holder;
   }
-  if (r->op != ARRAY_WRITE && r->op != ARRAY_ZERO && r->op != ARRAY_TRIM)
+  if (!writes)
     return q;
   if (++versions_count >= versions_room) {
     versions_room = 2 * versions_count + 64;
@@ -202,11 +228,11 @@ oracle_submit (struct host_role *h, struct array_request *r, unsigned client)
       abort ();
   }
   versions[versions_count] = (struct version) { q->first, q->count, sim_now,
-                                                q->ended };
+                                                q->ended || q->outside };
   q->version = versions_count;
   if (r->op == ARRAY_WRITE)
     grain_fill (r->buf, r->offset / grain_bytes, q->count, q->version);
-  else if (!q->ended)
+  else if (!q->ended && !q->outside)
     for (unsigned i = 0; i < q->count; i++)
       grains[q->first + i].last_zero = q->version;
   return q;
@@ -264,7 +290,8 @@ asked_at (unsigned g, uint64_t version)
 {
   uint64_t v = version ? version : grains[g].last_zero;
 
-  return v > low && v <= versions_count ? versions[v].at : era_at;
+  return v > grains[g].low && v <= versions_count ? versions[v].at
+                                                  : grains[g].era_at;
 }
 
 /* Could anybody tell weftd how far the array is? */
@@ -301,7 +328,7 @@ read_of_copy (const struct host_role *h, unsigned g, uint64_t v, uint64_t floor)
     }
   disk = place_disk (a, at->member);
 
-  for (unsigned i = 0; i < w.roles && !h->writable; i++) {
+  for (unsigned i = 0; i < w.roles && !owns (h, g); i++) {
     const struct disk *d = &w.disk[i];
 
     if (d != disk && d->place == (int) at->member &&
@@ -322,11 +349,13 @@ read_done (struct host_role *h, struct asked *q, struct array_request *r)
     uint64_t v = grain_version ((char *) r->buf + i * grain_bytes,
                                 r->offset / grain_bytes + i, "what was read");
     bool fell = grains[g].fell > q->falls;
+    bool own = owns (h, g);
     uint64_t floor = q->floors[fell ? q->count + i : i]; /* at least this */
 
     if (v == GARBAGE || v > versions_count)
       sim_fail ("host %u reads what nobody has written", h->proc.number);
-    if (q->era != era || (session_ended (q->session) && !q->alone))
+    if (q->floors[2 * q->count + i] != grains[g].era ||
+        (session_ended (q->session) && !q->alone))
       continue; /* it may be late */
     if (!possible (g, v, floor) && uncovered (q, g, v, floor)) {
       weaken (g);
@@ -336,8 +365,9 @@ read_done (struct host_role *h, struct asked *q, struct array_request *r)
       sim_fail ("host %u reads grain %u (at %" PRIu64 ") as version %" PRIu64
                 ", but it was %" PRIu64 " before",
                 h->proc.number, g, grain_offset (g), v, floor);
-    if (h->writable && !fell)
-      raise_to (&grains[g].floor, v > low ? v : 0);
+    counters.elsewhere += h->part_length && !own;
+    if (own && !fell)
+      raise_to (&grains[g].floor, v > grains[g].low ? v : 0);
   }
 }
 
@@ -345,13 +375,13 @@ read_done (struct host_role *h, struct asked *q, struct array_request *r)
  * member again: the part that was there may be lost, and was not sent anew.
  */
 static bool
-cut_under_way (const struct asked *q, unsigned g)
+cut_under_way (const struct host_role *h, const struct asked *q, unsigned g)
 {
   const struct cluster_array_record *a = store_array ();
   bool unseen = false;
 
   for (unsigned c = 0; c < w.layout.copies; c++)
-    unseen |= place_disk (a, w.copy[g][c].member)->unseen;
+    unseen |= place_disk (a, w.copy[g][c].member)->unseen >> h->proc.number & 1;
   return unseen && grains[g].fell > q->falls;
 }
 
@@ -359,11 +389,16 @@ static void
 write_done (struct host_role *h, struct asked *q, const struct array_request *r)
 {
   bool fua = r->flags & ARRAY_FUA, over = session_ended (q->session);
+  struct lapses *lapses = &writers[h->proc.number].lapses;
 
+  if (q->outside)
+    sim_fail ("host %u: a write of %" PRIu64 " bytes at %" PRIu64
+              " is acknowledged, but it is not within its part",
+              h->proc.number, r->length, r->offset);
   if (q->ended && fua)
     sim_fail ("host %u: a FUA write is acknowledged, but the session was over",
               h->proc.number);
-  if (q->session != writer || q->ended)
+  if (q->session != grains[q->first].writer || q->ended)
     return;
   moment++;
   for (unsigned i = 0; i < q->count; i++) {
@@ -376,11 +411,11 @@ write_done (struct host_role *h, struct asked *q, const struct array_request *r)
     g->mine[q->client].version = q->version;
     g->mine[q->client].at = moment;
     for (unsigned c = 0; c < w.layout.copies && !fua; c++)
-      lapses.client[q->client].wrote[w.copy[q->first + i][c].member] = moment;
+      lapses->client[q->client].wrote[w.copy[q->first + i][c].member] = moment;
     /* An evicted host may not know it yet, and no member is fenced yet: what it
      * acknowledges is lost with it, but what is stable.
      */
-    if ((over || cut_under_way (q, q->first + i)) && !fua)
+    if ((over || cut_under_way (h, q, q->first + i)) && !fua)
       continue;
     raise_to (&g->acked, q->version);
     raise_to (&g->floor, q->version);
@@ -395,29 +430,31 @@ write_done (struct host_role *h, struct asked *q, const struct array_request *r)
  * client, and with it somebody, knows what there was to know.
  */
 static void
-flush_over (const struct asked *q)
+flush_over (const struct host_role *h, const struct asked *q)
 {
-  lapses_told (&lapses, q->client, q->at);
+  lapses_told (&writers[h->proc.number].lapses, q->client, q->at);
   for (unsigned g = 0; g < w.grains; g++)
-    if (grains[g].mine[q->client].at < q->at)
+    if (grains[g].writer == q->session && grains[g].mine[q->client].at < q->at)
       grains[g].mine[q->client].version = 0;
 }
 
 static void
-flush_done (struct asked *q)
+flush_done (const struct host_role *h, struct asked *q)
 {
   counters.flushes++;
-  if (q->session != writer || q->ended)
+  if (!is_writer (q->session) || q->ended)
     return;
   for (unsigned g = 0; g < w.grains; g++) {
-    if (q->floors[g] > grains[g].gone)
+    bool own = grains[g].writer == q->session;
+
+    if (own && q->floors[g] > grains[g].gone)
       raise_to (&grains[g].promised, q->floors[g]);
     check_stable (g, grains[g].promised, "a FLUSH is done");
-    if (grains[g].mine[q->client].at < q->at)
+    if (own && grains[g].mine[q->client].at < q->at)
       check_stable (g, grains[g].mine[q->client].version,
                     "a FLUSH of who has written it is done");
   }
-  flush_over (q);
+  flush_over (h, q);
 }
 
 /* Has something of it no copy that can be read, for disks have failed?  A
@@ -431,7 +468,8 @@ unreadable (const struct host_role *h, const struct asked *q)
   for (unsigned i = 0; i < q->count; i++) {
     bool any = false;
 
-    for (unsigned c = 0; c < (h->writable ? w.layout.copies : 1); c++) {
+    for (unsigned c = 0; c < (owns (h, q->first + i) ? w.layout.copies : 1);
+         c++) {
       unsigned m = w.copy[q->first + i][c].member;
       const struct member *e = w.member[place_disk (a, m)->number].engine;
 
@@ -489,7 +527,8 @@ hopeless (const struct host_role *h, const struct asked *q)
   for (unsigned i = 0; i < q->count; i++) {
     const struct unread *u = &unread[q->first + i];
 
-    if (u->hopeless >= q->when || (!h->writable && u->data >= q->when) ||
+    if (u->hopeless >= q->when ||
+        (!owns (h, q->first + i) && u->data >= q->when) ||
         (u->any >= q->when && !known_copy (h, q->first + i)))
       return true;
   }
@@ -503,10 +542,15 @@ failed (struct host_role *h, struct asked *q, struct array_request *r)
   if (r->error == ESHUTDOWN || session_ended (q->session) ||
       h->stage == HOST_OVER)
     return;
+  if (q->outside && r->error == EPERM) {
+    counters.refused++;
+    return;
+  }
   if (r->op == ARRAY_FLUSH && r->error == EIO && q->may) {
-    flush_over (q);
+    flush_over (h, q);
     for (unsigned g = 0; g < w.grains; g++)
-      raise_to (&grains[g].gone, q->floors[g]);
+      if (grains[g].writer == q->session)
+        raise_to (&grains[g].gone, q->floors[g]);
     return;
   }
   if (r->op == ARRAY_READ && r->error == EIO &&
@@ -534,7 +578,7 @@ oracle_done (struct host_role *h, struct asked *q, struct array_request *r)
   else if (r->op == ARRAY_READ)
     read_done (h, q, r);
   else if (r->op == ARRAY_FLUSH)
-    flush_done (q);
+    flush_done (h, q);
   else
     write_done (h, q, r);
   oracle_forget (q);
@@ -542,13 +586,13 @@ oracle_done (struct host_role *h, struct asked *q, struct array_request *r)
 
 /* ---- Eras, and what weakens them. ---- */
 
+/* If it has a copy on this member. */
 static void
-weaken_member (unsigned member)
+weaken_copy (unsigned g, unsigned member)
 {
-  for (unsigned g = 0; g < w.grains; g++)
-    for (unsigned c = 0; c < w.layout.copies; c++)
-      if (w.copy[g][c].member == member)
-        weaken (g);
+  for (unsigned c = 0; c < w.layout.copies; c++)
+    if (w.copy[g][c].member == member)
+      weaken (g);
 }
 
 /* The value of a grain on the members that are in-sync; they agree, where they do not
@@ -627,75 +671,102 @@ kept_elsewhere (unsigned g)
   return value;
 }
 
+/* What a new writer finds of a grain when it lets clients in: the base of its era. */
+static uint64_t
+base (unsigned g)
+{
+  uint64_t v = agreed (g, "a writer lets clients in", false);
+  bool bad = v == GARBAGE; /* no copy that counts can be read */
+
+  if (bad)
+    v = hidden (g);
+  if (bad && disk_spots () &&
+      (v == GARBAGE || (grains[g].base == GARBAGE && grains[g].promised == 0)))
+    ; /* nothing may be read there before it is written, or could be last time */
+  else if (v == GARBAGE || !possible (g, v, grains[g].promised))
+    sim_fail ("a writer lets clients in: grain %u (at %" PRIu64 ") is version "
+              "%" PRIu64 ", but %" PRIu64 " is promised",
+              g, grain_offset (g), v, grains[g].promised);
+  else if (!bad && !grains[g].beside &&
+           store_array ()->lapse <= grains[g].owed_epoch &&
+           !possible (g, v, grains[g].owed))
+    sim_fail ("a writer lets clients in: grain %u (at %" PRIu64 ") is version "
+              "%" PRIu64 ", but %" PRIu64 " was answered in epoch %" PRIu64
+              ", and the lapse is %" PRIu64,
+              g, grain_offset (g), v, grains[g].owed, grains[g].owed_epoch,
+              store_array ()->lapse);
+  return v == GARBAGE ? kept_elsewhere (g) : v;
+}
+
 void
 oracle_serving (struct host_role *h)
 {
-  if (session_ended (h->session) || writer == h->session)
-    return;
-  for (unsigned g = 0; g < w.grains; g++) {
-    uint64_t v = agreed (g, "a writer lets clients in", false);
-    bool bad = v == GARBAGE; /* no copy that counts can be read */
+  struct lapses *lapses = &writers[h->proc.number].lapses;
 
-    if (bad)
-      v = hidden (g);
-    if (bad && disk_spots () &&
-        (v == GARBAGE ||
-         (grains[g].base == GARBAGE && grains[g].promised == 0)))
-      ; /* nothing may be read there before it is written, or could be last time */
-    else if (v == GARBAGE || !possible (g, v, grains[g].promised))
-      sim_fail ("a writer lets clients in: grain %u (at %" PRIu64
-                ") is version "
-                "%" PRIu64 ", but %" PRIu64 " is promised",
-                g, grain_offset (g), v, grains[g].promised);
-    else if (!bad && store_array ()->lapse <= grains[g].owed_epoch &&
-             !possible (g, v, grains[g].owed))
-      sim_fail ("a writer lets clients in: grain %u (at %" PRIu64
-                ") is version "
-                "%" PRIu64 ", but %" PRIu64 " was answered in epoch %" PRIu64
-                ", and the lapse is %" PRIu64,
-                g, grain_offset (g), v, grains[g].owed, grains[g].owed_epoch,
-                store_array ()->lapse);
-    if (v == GARBAGE)
-      v = kept_elsewhere (g);
-    grains[g] = (struct grain) { .base = v };
-  }
-  for (unsigned i = 0; i < DISKS_MAX; i++)
-    w.disk[i].cut = false;
-  writer = h->session;
-  writer_epoch = store_array ()->epoch;
-  low = versions_count;
-  forget_clients ();
-  era_at = sim_now;
-  era++;
+  if (session_ended (h->session) || is_writer (h->session))
+    return;
+  eras++;
+  for (unsigned g = 0; g < w.grains; g++)
+    if (owns (h, g))
+      grains[g] = (struct grain) { .base = base (g),
+                                   .holder = grains[g].holder,
+                                   .writer = h->session,
+                                   .beside = h->part_length > 0,
+                                   .era = eras,
+                                   .era_at = sim_now,
+                                   .low = versions_count };
+  for (unsigned i = 0; i < w.roles; i++)
+    for (unsigned s = 0; s < w.disk[i].slots_count; s++)
+      if (owns (h, w.place[w.disk[i].place].grain[s]))
+        w.disk[i].slots[s].cut = false;
+  writers[h->proc.number].epoch = store_array ()->epoch;
+  *lapses = (struct lapses) { .stable = lapses->stable };
+  for (struct asked *q = under_way; q; q = q->next)
+    if (q->session == h->session)
+      q->may = false;
 }
 
 void
 oracle_writer_gone (uint64_t session)
 {
-  if (session != writer)
-    return;
-  for (unsigned g = 0; g < w.grains; g++) {
-    weaken (g);
-    raise_to (&grains[g].gone, grains[g].owed);
-  }
+  for (unsigned g = 0; g < w.grains; g++)
+    if (grains[g].writer == session) {
+      weaken (g);
+      raise_to (&grains[g].gone, grains[g].owed);
+    }
 }
 
 void
-oracle_granted (uint64_t session)
+oracle_granted (const struct cluster_session_record *s, bool beside)
 {
-  if (holder != session)
+  if (newest != s->id && !beside)
     reconnected = false;
-  holder = session;
+  newest = s->id;
+  for (unsigned g = 0; g < w.grains; g++)
+    if (s->part.length == 0 ||
+        grain_offset (g) - s->part.offset < s->part.length)
+      grains[g].holder = s->id;
 }
 
-/* Has this member all that it should have, as far as weftd knows? */
-static bool
-whole (const struct cluster_array_record *a, unsigned member)
+void
+oracle_changes (uint64_t session, unsigned grain, unsigned member)
 {
-  const struct disk *d = place_disk (a, member);
+  const struct cluster_array_record *a = store_array ();
 
-  return a->member[member].state == MEMBER_IN_SYNC && !d->cut &&
-         w.member[d->number].proc.life != 0;
+  if (a->member[member].state != MEMBER_OUT && grains[grain].holder != session)
+    sim_fail ("member %u carries out a write of session %016" PRIx64
+              " to grain %u, which session %016" PRIx64 " holds",
+              member, session, grain, grains[grain].holder);
+}
+
+/* Has the member all of this copy that it should have, as far as weftd knows? */
+static bool
+whole (const struct cluster_array_record *a, const struct copy *copy)
+{
+  const struct disk *d = place_disk (a, copy->member);
+
+  return a->member[copy->member].state == MEMBER_IN_SYNC &&
+         !d->slots[copy->slot].cut && w.member[d->number].proc.life != 0;
 }
 
 void
@@ -704,7 +775,9 @@ oracle_power_cut (struct disk *d)
   const struct cluster_array_record *a = store_array ();
   unsigned member = d->place;
 
-  d->cut = d->unseen = true;
+  d->unseen = EVERY_HOST;
+  for (unsigned s = 0; s < d->slots_count; s++)
+    d->slots[s].cut = true;
   if (a == NULL || d->place < 0 || place_disk (a, member) != d)
     return;
   for (unsigned g = 0; g < w.grains; g++) {
@@ -714,7 +787,7 @@ oracle_power_cut (struct disk *d)
       if (w.copy[g][c].member == member)
         here = true;
       else
-        others &= whole (a, w.copy[g][c].member);
+        others &= whole (a, &w.copy[g][c]);
     if (here && !others)
       weaken (g);
   }
@@ -724,19 +797,21 @@ void
 oracle_linked (const struct host_role *h, unsigned member)
 {
   struct disk *d = place_disk (store_array (), member);
+  unsigned us = h->writable ? 1u << h->proc.number : 0;
 
-  if (h->session == holder && h->writable)
-    d->unseen = d->erred = false;
+  d->unseen &= ~us;
+  d->erred &= ~us;
 }
 
 void
 oracle_closed (const struct host_role *h, unsigned client)
 {
-  if (h->session != writer)
+  if (!is_writer (h->session))
     return;
-  lapses_close (&lapses, client);
+  lapses_close (&writers[h->proc.number].lapses, client);
   for (unsigned g = 0; g < w.grains; g++)
-    memset (&grains[g].mine[client], 0, sizeof grains[g].mine[client]);
+    if (grains[g].writer == h->session)
+      memset (&grains[g].mine[client], 0, sizeof grains[g].mine[client]);
 }
 
 /* ---- Disks that are rolled back. ---- */
@@ -823,14 +898,17 @@ oracle_relinked (const struct host_role *h, unsigned member, bool aged)
 {
   const struct cluster_array_record *a = store_array ();
   struct disk *d = place_disk (a, member);
+  bool unseen = d->unseen >> h->proc.number & 1;
+  bool erred = d->erred >> h->proc.number & 1;
 
-  if (h->session == writer && (d->unseen || d->erred || aged) &&
-      lapses_add (&lapses, member))
+  if (is_writer (h->session) && (unseen || erred || aged) &&
+      lapses_add (&writers[h->proc.number].lapses, member))
     for (struct asked *q = under_way; q; q = q->next)
-      q->may |= q->session == writer;
-  if (h->session == writer && d->unseen &&
-      a->member[member].state == MEMBER_IN_SYNC)
-    weaken_member (member);
+      q->may |= q->session == h->session;
+  if (unseen && a->member[member].state == MEMBER_IN_SYNC)
+    for (unsigned g = 0; g < w.grains; g++)
+      if (grains[g].writer == h->session)
+        weaken_copy (g, member);
   oracle_linked (h, member);
 }
 
@@ -873,11 +951,17 @@ oracle_committed (const struct cluster_array_record *before,
       continue;
     fenced |= before->member[m].state == MEMBER_IN_SYNC &&
               before->member[m].fence < now->member[m].fence;
-    if (before->member[m].state == MEMBER_JOINING)
-      d->cut = false;
-    if (!d->cut)
-      continue;
-    weaken_member (m);
+    for (unsigned g = 0; g < w.grains; g++)
+      for (unsigned c = 0; c < w.layout.copies; c++) {
+        struct slot *s = &d->slots[w.copy[g][c].slot];
+
+        if (w.copy[g][c].member != m)
+          continue;
+        if (before->member[m].state == MEMBER_JOINING)
+          s->cut = false;
+        if (s->cut)
+          weaken (g);
+      }
   }
   reconnected |= fenced || joins_as_third (before) || joins_as_third (now);
 }

@@ -73,26 +73,48 @@ change (const struct array_io *io)
   return n;
 }
 
+/* Where several write, a round begins when the host asks what members have noted; what
+ * they answer are rounds that others have begun.
+ */
+static void
+note_asked (struct host_role *h)
+{
+  counters.asks++;
+  if (h->asked_at == 0)
+    h->asked_at = sim_now;
+}
+
 static void
 note_rounds (struct host_role *h, const struct nbd *n)
 {
   for (unsigned i = 0; i < n->count; i++) {
     uint64_t number = n->records[i].length;
 
-    if (n->records[i].kind != BATCH_ROUND || number <= h->round)
+    if (n->records[i].kind != BATCH_ROUND || number <= h->round ||
+        number <= h->heard_round)
       continue;
-    h->round = h->begun[number % 4].number = number;
-    h->begun[number % 4].at = sim_now;
+    counters.jumps += h->part_length && number > h->round + 1;
+    h->round = number;
+    h->begun[h->rounds % 4].number = number;
+    h->begun[h->rounds++ % 4].at = h->part_length ? h->asked_at : sim_now;
+    h->asked_at = 0;
   }
 }
 
-/* When the host began this round; 0: it has not, or long ago. */
+/* When the host began the last of its rounds that a disk has which has this one; 0: it
+ * has not, or long ago.
+ */
 static uint64_t
 begun_at (const struct host_role *h, uint64_t round)
 {
-  if (round > h->round)
-    round = h->round;
-  return h->begun[round % 4].number == round ? h->begun[round % 4].at : 0;
+  uint64_t number = 0, at = 0;
+
+  for (unsigned i = 0; i < 4; i++)
+    if (h->begun[i].number <= round && h->begun[i].number > number) {
+      number = h->begun[i].number;
+      at = h->begun[i].at;
+    }
+  return at;
 }
 
 /* Is it another process that serves the member, on a disk that rounds do not tell from
@@ -151,6 +173,7 @@ peer_send (struct peer *p, struct array_io *io)
     break;
   case IO_ROUND:
     n = nbd_new (NBD_ROUND);
+    note_asked (h);
     break;
   case IO_EXTENTS:
     io->extents = make (sizeof *io->extents);
@@ -193,8 +216,10 @@ answered (struct conn *c, struct nbd *n)
       grain_fill (buf, grain_number (io->member, io->offset + i * grain_bytes),
                   1, n->versions[i]);
   }
-  if (n->kind == NBD_ROUND && !n->error)
+  if (n->kind == NBD_ROUND && !n->error) {
     put_le64 (io->buf, n->round);
+    raise_to (&h->heard_round, n->round);
+  }
   if (n->error)
     TRACE (&h->proc, "member %u answers error %d", p->member, n->error);
   else if (n->kind == NBD_CHANGE)
@@ -275,6 +300,7 @@ connect_door (struct peer *p, const char *name)
 
   c->owner = p;
   c->epoch = h->map.epoch;
+  c->session = h->session;
   c->answered = answered;
   c->broke = broke;
   p->opening++;

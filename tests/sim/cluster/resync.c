@@ -20,6 +20,7 @@ struct copier {
   bool busy;    /* the action is under way */
   bool pumping; /* whoever ends it need not look for the next */
   bool ending;
+  bool copied; /* something */
   struct array_client *client;
   struct array_request request;
   uint64_t at;  /* READ, WRITE: up to here it is done */
@@ -125,6 +126,7 @@ open_door (struct copier *t, const char *name)
 
   c->owner = t;
   c->epoch = h->map.epoch;
+  c->session = h->session;
   c->answered = answered;
   c->broke = broke;
   t->conn[m] = c;
@@ -196,6 +198,9 @@ host_resync_answered (struct host_role *h, struct array_request *r)
   TRACE (&h->proc, "resync: %d of %llu bytes at %llu: %d", r->op,
          (unsigned long long) r->length, (unsigned long long) r->offset,
          r->error);
+  counters.orphans += h->part_length && r->op == ARRAY_FLUSH && !r->error &&
+                      t->copied;
+  t->copied |= r->op == ARRAY_READ;
   if (r->op == ARRAY_READ && r->error == EIO && !disk_spots ())
     end_action (t, ENXIO); /* it is no matter of a place */
   else if (r->error || r->op == ARRAY_FLUSH)
@@ -333,7 +338,7 @@ begin (struct host_role *h, bool ending)
 
   t->host = h;
   t->ending = ending;
-  t->resync = resync_new (&w.layout, 0, 0, ending);
+  t->resync = resync_new (&w.layout, h->part_offset, h->part_length, ending);
   t->client = array_client_open (h->engine);
   t->buf = make (w.grains * grain_bytes);
   pump (h);

@@ -3,12 +3,13 @@
  *   sim-cluster --seed N [-v]         one run; -v tells what happens
  *   sim-cluster --corpus FIRST COUNT  many
  *   sim-cluster --fresh COUNT         from a seed that the clock gives
- *   sim-cluster --seconds S           fresh ones, for so long; each minute it tells
- *                                     where it is
+ *   sim-cluster --seconds S           fresh ones, for so long, with --shared one of
+ *                                     four; each minute it tells where it is
  *   --rollbacks                       disks are rolled back in every world, not in
  *                                     one of five
  *   --rekeys                          disks get other keys
  *   --hard                            three times the usual rate of faults
+ *   --shared                          several hosts write, each a part of the array
  */
 
 #include <config.h>
@@ -26,9 +27,10 @@ static void
 replay (void)
 {
   fprintf (stderr,
-           "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s%s\n", seed,
-           world_rollbacks ? " --rollbacks" : "",
-           world_rekeys ? " --rekeys" : "", world_hard ? " --hard" : "");
+           "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s%s%s\n",
+           seed, world_rollbacks ? " --rollbacks" : "",
+           world_rekeys ? " --rekeys" : "", world_hard ? " --hard" : "",
+           world_shared ? " --shared" : "");
 }
 
 static double
@@ -40,12 +42,32 @@ clock_s (void)
   return ts.tv_sec + ts.tv_nsec / 1e9;
 }
 
+/* How often what is of interest has happened where several write. */
+static void
+tell_shared (void)
+{
+  printf (
+    "sim-cluster: parts: %llu granted to the first, %llu beside others (%llu "
+    "while a member was not in-sync, %llu after another had written there), "
+    "%llu put off; %llu sessions ended beside others (%llu while a member was "
+    "joining, %llu for silence, %llu for a member that others reach); %llu "
+    "members given back to who could not reach them\n",
+    counters.first, counters.beside, counters.beside_behind, counters.taken_up,
+    counters.waits, counters.ended_beside, counters.ended_beside_joiner,
+    counters.silenced, counters.apart, counters.given_back);
+  printf ("sim-cluster: parts: %llu writes refused, %llu grains read "
+          "elsewhere, %llu resyncs of what the dead had left, %llu settles, "
+          "%llu clears; rounds: %llu asked for, %llu jumps\n",
+          counters.refused, counters.elsewhere, counters.orphans,
+          counters.settles, counters.clears, counters.asks, counters.jumps);
+}
+
 static int
 usage (void)
 {
-  fprintf (stderr,
-           "usage: sim-cluster [-v] [--rollbacks] [--rekeys] [--hard] "
-           "--seed N | --corpus FIRST COUNT | --fresh COUNT | --seconds S\n");
+  fprintf (stderr, "usage: sim-cluster [-v] [--rollbacks] [--rekeys] [--hard] "
+                   "[--shared] --seed N | --corpus FIRST COUNT | --fresh COUNT "
+                   "| --seconds S\n");
   return 2;
 }
 
@@ -55,6 +77,7 @@ main (int argc, char *argv[])
   unsigned long long first = 0, count = 0, seconds = 0, trace = 0;
   double began = clock_s (), took;
   time_t end, tell, now;
+  bool shared = false;
 
   for (int i = 1; i < argc; i++) {
     if (strcmp (argv[i], "-v") == 0)
@@ -65,6 +88,8 @@ main (int argc, char *argv[])
       world_rekeys = true;
     else if (strcmp (argv[i], "--hard") == 0)
       world_hard = true;
+    else if (strcmp (argv[i], "--shared") == 0)
+      world_shared = shared = true;
     else if (i + 1 < argc && strcmp (argv[i], "--seed") == 0) {
       first = strtoull (argv[++i], NULL, 10);
       count = 1;
@@ -89,6 +114,8 @@ main (int argc, char *argv[])
   end = now + seconds;
   tell = now + 60;
   for (seed = first; seconds ? now < end : seed < first + count; seed++) {
+    if (seconds && !shared)
+      world_shared = seed % 4 == 0;
     world_begin (seed);
     world_run ();
     world_finish ();
@@ -109,6 +136,8 @@ main (int argc, char *argv[])
           first, seed - 1, counters.requests, counters.faults, counters.losses,
           counters.commits, counters.joins, counters.grants, counters.flushes,
           counters.errors, steps, steps / (took > 0 ? took : 1));
+  if (world_shared)
+    tell_shared ();
   printf ("sim-cluster: seed %llu: trace %016llx\n", seed - 1, trace);
   return 0;
 }

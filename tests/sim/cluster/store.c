@@ -109,8 +109,10 @@ look (const struct cluster_record *before, const struct cluster_record *now)
     note_holder (&now->disk, NULL, store_array ());
   else if (now->kind == CLUSTER_RECORD_SESSION && !w.old_database) {
     check_session (&now->session);
-    if (now->session.ended && before && !before->session.ended)
+    if (now->session.ended && before && !before->session.ended) {
       oracle_writer_gone (now->session.id);
+      check_session_end (&now->session);
+    }
   }
 }
 

@@ -114,7 +114,7 @@ see_refused (void)
 
   for (unsigned m = 0; a && m < a->layout.members; m++)
     if (a->disk[m]->old_copy)
-      w.disk[disk_holder (a->disk[m]->rec.uuid)].erred = true;
+      w.disk[disk_holder (a->disk[m]->rec.uuid)].erred = EVERY_HOST;
 }
 
 static void
@@ -210,6 +210,15 @@ tick (void *owner)
 
 /* ---- Calls in. ---- */
 
+static bool
+written (void)
+{
+  const struct cluster_array *a = cluster_array_find (w.weftd.engine,
+                                                      ARRAY_NAME);
+
+  return a && cluster_array_writer (w.weftd.engine, a);
+}
+
 void
 weftd_call (struct call *c)
 {
@@ -224,6 +233,7 @@ weftd_call (struct call *c)
     cluster_disk_heartbeat (e, &in, &c->disk);
     break;
   case CALL_ATTACH:
+    c->beside = c->attach.part.length > 0 && written ();
     cluster_attach (e, &in, ARRAY_NAME, &c->attach);
     break;
   case CALL_SESSION:

@@ -14,7 +14,7 @@ struct world w;
 unsigned long long steps, io_steps;
 struct counters counters;
 static uint64_t lives;
-bool world_rollbacks, world_rekeys, world_hard;
+bool world_rollbacks, world_rekeys, world_hard, world_shared;
 
 void *
 make (size_t size)
@@ -169,6 +169,16 @@ choose (struct config *c)
     c->faults_ms = 50 + sim_below (1450);
     c->work_ns = between (30, 120) * SECOND;
   }
+  if (world_shared) {
+    c->shared = true;
+    c->hosts = 2 + sim_below (HOSTS_MAX - 1);
+    if (c->hosts > c->n * c->groups + 1)
+      c->hosts = c->n * c->groups + 1;
+    c->readers = c->hosts > 2 ? sim_below (2) : 0;
+    c->work_ns = between (15, 60) * SECOND;
+    if (sim_chance (50))
+      c->faults_ms = 500 + sim_below (8000);
+  }
 }
 
 static void
@@ -212,9 +222,14 @@ begin (void)
   mallopt (M_MMAP_THRESHOLD, MiB (64));
   mallopt (M_TRIM_THRESHOLD, MiB (256));
   if (layout_init (&w.layout, c->kind, c->n, c->groups, c->unit,
-                   c->member_bytes, why, sizeof why) == -1)
+                   /* A part may end where the array does, as weftd knows it. */
+                   c->shared ? format_usable (c->member_bytes)
+                             : c->member_bytes,
+                   why, sizeof why) == -1)
     sim_fail ("layout: %s", why);
   areas_choose ();
+  if (c->shared)
+    parts_choose ();
   sim_trace ("%s n=%u groups=%u unit=%u hosts=%u readers=%u areas=%u "
              "grain=%u dup=%s faults=%u%s flaky=%u io timeout %u ms",
              layout_name (c->kind), c->n, c->groups, c->unit, c->hosts,
@@ -319,7 +334,8 @@ world_create (void)
   if (!world_live (60 * SECOND, is_ready))
     sim_fail ("the array is never ready");
   w.created = true;
-  for (unsigned i = 0; i < (w.config.lone ? 1 : w.config.hosts); i++)
+  for (unsigned i = 0; i < (w.config.lone ? w.config.lone : w.config.hosts);
+       i++)
     w.host[i].start_at = sim_now;
   faults_begin ();
 }
@@ -391,7 +407,7 @@ world_converge (void)
 {
   char why[1500] = "";
 
-  for (unsigned i = 0; i < 400 && !check_converged (NULL, 0); i++) {
+  for (unsigned i = 0; i < 400 && !check_converged (false, NULL, 0); i++) {
     struct host_role *h;
 
     world_live (SECOND / 4, NULL);
@@ -411,10 +427,52 @@ world_converge (void)
       clients_send (h, ARRAY_WRITE, 0, w.area[a].offset,
                     w.area[a].grains * grain_bytes);
   }
-  if (check_converged (why, sizeof why))
+  if (check_converged (false, why, sizeof why))
     oracle_quiet ();
   else if (!waits_for_no_disk ())
     sim_fail ("all was healed %u s ago: %s", 100, why);
+}
+
+void
+world_unite (void)
+{
+  sim_trace ("---- one host is to write all ----");
+  w.united = true;
+  for (unsigned i = 0; i < w.config.hosts; i++)
+    host_give_way (&w.host[i]);
+}
+
+static bool
+parts_converged (void)
+{
+  return check_converged (true, NULL, 0);
+}
+
+/* While several write, all is well again.  Then one host writes all, for only where a
+ * whole extent is somebody's do bits fall that a dead host has left.
+ */
+static void
+unite (void)
+{
+  char why[1500] = "";
+
+  if (!world_live (100 * SECOND, parts_converged) && !waits_for_no_disk ()) {
+    check_converged (true, why, sizeof why);
+    sim_fail ("all was healed %u s ago: %s", 120, why);
+  }
+  for (unsigned i = 0; i < w.config.hosts; i++) {
+    struct host_role *h = &w.host[i];
+
+    if (h->stage != HOST_SERVING)
+      continue;
+    for (unsigned a = 0; a < w.config.areas; a++)
+      clients_send (h, ARRAY_READ, 0, w.area[a].offset,
+                    w.area[a].grains * grain_bytes);
+    clients_send (h, ARRAY_FLUSH, 0, 0, 0);
+  }
+  world_live (5 * SECOND, NULL);
+  world_unite ();
+  world_live (20 * SECOND, NULL);
 }
 
 void
@@ -424,7 +482,12 @@ world_finish (void)
   w.healing = true;
   sim_trace ("---- all is healed ----");
   faults_heal ();
+  for (unsigned i = 0; w.config.shared && i < w.config.hosts; i++)
+    if (w.host[i].writable && w.host[i].part_length == 0)
+      host_give_way (&w.host[i]);
   world_live (20 * SECOND, NULL);
+  if (w.config.shared)
+    unite ();
   if (check_writer ())
     clients_send (check_writer (), ARRAY_FLUSH, 0, 0, 0);
   world_live (5 * SECOND, NULL);

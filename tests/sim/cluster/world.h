@@ -8,7 +8,7 @@
  *   disk-role.c  a member process: header, heartbeats   doors.c its doors
  *   puller.c   the rebuild, in a member process that is joining
  *   host.c     an array process   peers.c  its connections to members
- *   resync.c   what it does before it lets clients in
+ *   resync.c   what it does before it lets clients in   parts.c  what it may write
  *   clients.c  the workload      oracle.c what clients may be told
  *   check.c    what must always be so
  *   faults.c, admins.c, copies.c  what goes wrong (faults.h)
@@ -49,6 +49,7 @@
 #define PARTIES (1 + HOSTS_MAX) /* weftd's machine, then the hosts */
 #define AREAS_MAX 10
 #define OUTSTANDING_MAX 12
+#define PIECES_MAX 6          /* of the array, for parts */
 #define CLIENTS JUDGE_CLIENTS /* of an array process */
 
 #define ARRAY_NAME "a"
@@ -125,6 +126,7 @@ struct slot {
   bool spot;       /* it can't be read before it is written again ... */
   bool spot_stays; /* ... and so it is when its cache is lost */
   bool good;       /* of a copy of a disk: it had what it was to have */
+  bool cut;        /* its cache was lost since it was last made whole */
 };
 struct disk {
   unsigned number;
@@ -140,10 +142,11 @@ struct disk {
   unsigned write_errors;   /* the next so many writes or flushes fail */
   unsigned read_errors;    /* reads */
   uint64_t told_min_epoch; /* the highest that weftd was told */
-  bool cut;                /* lost its cache since it was last made whole */
-  bool unseen; /* ... and the writer has not connected it again since */
-  bool
-    erred; /* a write or flush failed, or a copy of it was refused; the same */
+  /* Of each host a bit: it has not connected the disk again, to write, since that lost
+   * its cache; or since a write or flush failed, or a copy of it was refused.
+   */
+  unsigned unseen, erred;
+#define EVERY_HOST (~0u)
   unsigned boots;  /* how often it lost its power */
   uint64_t copied; /* since then it is not the disk itself; 0: it is */
 };
@@ -234,6 +237,7 @@ struct call {
   uint64_t life;
   unsigned refs;
   bool over;     /* the caller has its answer, or has given up */
+  bool beside;   /* it is for a part, and came to weftd while others wrote */
   uint64_t sent; /* when */
   void *owner;
   void (*answered) (struct call *c); /* c->answer */
@@ -309,8 +313,9 @@ struct conn {
   bool closed[2];                  /* that end has done with it */
   unsigned refs;
   const char *name;
-  uint64_t epoch; /* of its token */
-  void *owner;    /* the client's */
+  uint64_t epoch;   /* of its token, */
+  uint64_t session; /* and its session, of a host */
+  void *owner;      /* the client's */
   void (*answered) (struct conn *c, struct nbd *n);
   void (*broke) (struct conn *c);
   struct door *door; /* the server's */
@@ -407,6 +412,8 @@ struct peer {
 struct host_role {
   struct process proc;
   bool writable;
+  uint64_t part_offset, part_length; /* that it is to write; length 0: all */
+  uint64_t next_offset, next_length; /* when it starts again; 0: any part */
   enum host_stage stage;
   struct host *core;    /* the host engine */
   struct array *engine; /* the array engine, with: */
@@ -419,12 +426,14 @@ struct host_role {
   struct answer map; /* the newest with a map */
   const enum member_state *states; /* the newest that are known */
   struct peer peer[PLACES_MAX];
-  /* The newest rounds that it has begun, each at [number % 4]. */
+  /* The newest rounds that it has begun, the next one at [rounds % 4]. */
   struct {
     uint64_t number, at;
   } begun[4];
-  uint64_t round; /* the newest of all */
-  bool taking;    /* the engines' outputs */
+  unsigned rounds;
+  uint64_t round;                 /* the newest of all */
+  uint64_t asked_at, heard_round; /* where several write: see peers.c */
+  bool taking;                    /* the engines' outputs */
   uint64_t timer_at;
   struct copier *copier;
   bool resynced; /* the copies were equal at the start */
@@ -437,6 +446,7 @@ struct host_role {
    * a copy on a member that it reaches.
    */
   uint64_t exiled_until, reads_at;
+  uint64_t rests_until; /* its clients do */
 };
 void host_start (struct host_role *h);
 void host_kill (struct host_role *h);
@@ -445,6 +455,7 @@ void host_stop (struct host_role *h, int error); /* the session is over */
 void host_take (struct host_role *h);            /* the engines' outputs */
 void host_submit (struct host_role *h, struct array_request *r);
 void host_serve (struct host_role *h);
+void host_give_way (void *host); /* it detaches, for others to write parts */
 void
 host_started (struct host_role *h); /* the first connections are made, or not */
 uint64_t now_ms (void);
@@ -455,6 +466,12 @@ void peers_forget (struct host_role *h); /* nothing comes back from them */
 void peer_begin (struct peer *p, uint64_t connection); /* connect it anew */
 void peer_lost (struct peer *p, const char *reason);
 void peer_send (struct peer *p, struct array_io *io);
+/* parts.c */
+void parts_choose (void);
+void part_take (struct host_role *h);
+/* Is all of this within what it may write? */
+bool host_owns (const struct host_role *h, uint64_t offset, uint64_t length);
+bool parts_settled (void);
 /* resync.c */
 void host_resync (struct host_role *h);
 void host_resync_answered (struct host_role *h, struct array_request *r);
@@ -520,7 +537,10 @@ void oracle_done (struct host_role *h, struct asked *j,
 void oracle_forget (struct asked *j);
 void oracle_serving (struct host_role *h); /* a new writer lets clients in */
 void oracle_writer_gone (uint64_t session);
-void oracle_granted (uint64_t session); /* durably */
+/* Durably; beside: others write as well. */
+void oracle_granted (const struct cluster_session_record *s, bool beside);
+/* A member carries out what a session has asked for, on its disk. */
+void oracle_changes (uint64_t session, unsigned grain, unsigned member);
 /* A member answers that it can't read this grain. */
 void oracle_unread (unsigned grain, unsigned member);
 void oracle_power_cut (struct disk *d);
@@ -543,9 +563,13 @@ void check_begin (void);
 void check_array (const struct cluster_array_record *before,
                   const struct cluster_array_record *now);
 void check_session (const struct cluster_session_record *s);
+/* Does any session write, but for this one? */
+bool check_written (uint64_t but_for);
+void check_session_end (const struct cluster_session_record *s);
 void check_grant (const struct call *c);
 struct host_role *check_writer (void); /* that lets clients in; or NULL */
-bool check_converged (char *why, size_t size);
+/* parts: they are written, and bits may be left. */
+bool check_converged (bool parts, char *why, size_t size);
 
 /* ---- What goes wrong (faults.c) ---- */
 
@@ -573,7 +597,8 @@ struct config {
   unsigned flaky;      /* per mille of messages whose connection breaks */
   unsigned slow_store; /* percent */
   uint64_t work_ns;    /* how long clients and faults go on */
-  bool lone;           /* only the first host attaches the array */
+  unsigned lone;       /* only so many hosts attach the array; 0: all */
+  bool shared;         /* several write it, each a part */
   unsigned client_us;  /* between two requests, in the mean */
 };
 
@@ -581,7 +606,10 @@ struct world {
   struct config config;
   struct layout layout;
   struct area area[AREAS_MAX];
-  unsigned grains; /* hot ones */
+  unsigned grains;                 /* hot ones */
+  uint64_t border[PIECES_MAX + 1]; /* of the pieces that parts are made of */
+  unsigned pieces;
+  bool united; /* no host writes a part any more, but one all */
   struct copy copy[AREAS_MAX * 64][COPIES_MAX];
   struct place place[PLACES_MAX];
   struct disk disk[DISKS_MAX];
@@ -596,6 +624,7 @@ struct world {
   bool working;               /* clients have something to do */
   uint64_t quiet_until;       /* but nothing until then */
   uint64_t calm_until;        /* but no fault until then */
+  uint64_t watch_until;       /* for a fault that waits for its moment */
   bool exiled[PARTIES];       /* are cut off from all others together */
   unsigned area_only; /* less one, is all that they use; 0: they use all */
   struct store store;
@@ -614,18 +643,30 @@ extern unsigned long long io_steps; /* of them, those about data and headers */
 extern struct counters {
   unsigned long long requests, errors, faults, joins, losses, grants, commits,
     reads_judged, flushes;
+  /* Where several write: */
+  unsigned long long first, beside, beside_behind,
+    taken_up; /* grants: see check.c */
+  unsigned long long ended_beside, ended_beside_joiner, silenced, apart;
+  unsigned long long refused;           /* writes outside a part */
+  unsigned long long elsewhere;         /* reads outside a part, judged */
+  unsigned long long orphans;           /* resyncs that copied something */
+  unsigned long long settles, clears;   /* of resyncs, of extents */
+  unsigned long long asks, jumps;       /* rounds */
+  unsigned long long given_back, waits; /* lost members; attaches put off */
 } counters;
 
 void world_begin (uint64_t seed);
 extern bool world_rollbacks; /* in every world */
 extern bool world_rekeys;    /* disks get other keys */
 extern bool world_hard;      /* thrice the usual rate of faults, for longer */
+extern bool world_shared;    /* several hosts write, each a part of the array */
 /* The same, chosen by hand. */
 void world_configure (const struct config *c, uint64_t seed);
 void world_create (void);   /* the array; the hosts begin to attach */
 void world_run (void);      /* all of it, until the work's end */
 void world_finish (void);   /* heal, converge, judge */
 void world_converge (void); /* the latter two */
+void world_unite (void);    /* instead of several one host is to write all */
 /* Returns a number that two runs only have in common when all that happened was
  * the same.
  */
