@@ -14,6 +14,9 @@
  *   replaced       the writer is killed when all is answered, and another takes
  *                  its place: every input until that lets clients in
  *
+ * In some scenes two hosts write, on both sides of a border within one extent, and the
+ * first of them is the one that crashes.
+ *
  *   sim-crashes                  all cases
  *   sim-crashes --every N        every Nth boundary, from another one each time
  *   sim-crashes --case S W R B   one: scene, workload, role, boundary; -v
@@ -35,10 +38,18 @@ static const struct {
   enum layout_kind kind;
   unsigned n, length_max;
   enum { WELL, LOST, REPLACED } what;
+  bool shared;
 } scenes[] = {
-  { LAYOUT_RAID10, 2, 3, WELL },     { LAYOUT_RAIDX, 3, 2, WELL },
-  { LAYOUT_RAID10, 2, 1, LOST },     { LAYOUT_RAIDX, 3, 1, LOST },
-  { LAYOUT_RAID10, 2, 1, REPLACED }, { LAYOUT_RAIDX, 3, 1, REPLACED },
+  { LAYOUT_RAID10, 2, 3, WELL, false },
+  { LAYOUT_RAIDX, 3, 2, WELL, false },
+  { LAYOUT_RAID10, 2, 1, LOST, false },
+  { LAYOUT_RAIDX, 3, 1, LOST, false },
+  { LAYOUT_RAID10, 2, 1, REPLACED, false },
+  { LAYOUT_RAIDX, 3, 1, REPLACED, false },
+  { LAYOUT_RAID10, 2, 2, WELL, true },
+  { LAYOUT_RAIDX, 3, 1, WELL, true },
+  { LAYOUT_RAID10, 2, 1, LOST, true },
+  { LAYOUT_RAID10, 2, 1, REPLACED, true },
 };
 #define SCENES (sizeof scenes / sizeof scenes[0])
 
@@ -82,7 +93,8 @@ decode (unsigned number, enum op ops[])
 static bool
 serves (void)
 {
-  return w.host[0].stage == HOST_SERVING;
+  return w.host[0].stage == HOST_SERVING &&
+         (!scenes[scene].shared || w.host[1].stage == HOST_SERVING);
 }
 
 static void
@@ -94,7 +106,8 @@ begin (void)
     .groups = 1,
     .hosts = 1 + scenes[scene].n,
     .areas = 2,
-    .lone = true,
+    .lone = scenes[scene].shared ? 2 : 1,
+    .shared = scenes[scene].shared,
     .unit = KiB (64),
     .member_bytes = 3 * EXTENT_BYTES,
     .image_age_ms = 5,
@@ -107,28 +120,44 @@ begin (void)
   world_configure (&c, 1 + workload);
   for (unsigned i = 0; i < w.disks; i++)
     w.member[i].proc.party = 2 + i; /* the writer's host is its own */
+  if (scenes[scene].shared) {
+    w.pieces = 2;
+    w.border[1] = (w.area[0].offset / w.layout.unit + 1) * w.layout.unit;
+    w.border[2] = w.layout.size;
+  }
   world_create ();
   if (!world_live (30 * SECOND, serves))
     sim_fail ("no writer serves");
   world_live (SECOND, NULL);
 }
 
+/* Of each operation the host does what is of its part. */
 static void
-submit (enum op op)
+submit_by (struct host_role *h, enum op op)
 {
   static const enum array_op ops[OPS] = {
     ARRAY_WRITE, ARRAY_WRITE, ARRAY_FLUSH, ARRAY_WRITE, ARRAY_ZERO, ARRAY_TRIM
   };
-  uint64_t offset = w.area[0].offset, grains = w.area[0].grains;
+  uint64_t from = w.area[0].offset + (op == OVERLAP ? grain_bytes : 0);
+  uint64_t to = from + (w.area[0].grains - 1) * grain_bytes;
+  uint64_t end = h->part_offset + h->part_length;
 
+  if (h->part_length > 0) {
+    from = from < h->part_offset ? h->part_offset : from;
+    to = to < end ? to : end;
+  }
   if (op == FLUSH)
-    clients_send (&w.host[0], ARRAY_FLUSH, 0, 0, 0);
-  else if (op == OVERLAP)
-    clients_send (&w.host[0], ARRAY_WRITE, 0, offset + grain_bytes,
-                  (grains - 1) * grain_bytes);
+    clients_send (h, ARRAY_FLUSH, 0, 0, 0);
   else
-    clients_send (&w.host[0], ops[op], op == FUA ? ARRAY_FUA : 0, offset,
-                  (grains - 1) * grain_bytes);
+    clients_send (h, ops[op], op == FUA ? ARRAY_FUA : 0, from, to - from);
+}
+
+static void
+submit (enum op op)
+{
+  for (unsigned i = 0; i < w.config.lone; i++)
+    if (w.host[i].stage == HOST_SERVING)
+      submit_by (&w.host[i], op);
 }
 
 static bool
@@ -142,7 +171,7 @@ all_clear (void)
   for (unsigned i = 0; i < w.disks; i++)
     if (w.disk[i].bits)
       return false;
-  return w.host[0].outstanding == 0;
+  return w.host[0].outstanding == 0 && w.host[1].outstanding == 0;
 }
 
 /* The workload, until the boundary, or its end.  Returns whether the boundary
@@ -204,9 +233,15 @@ run (void)
     world_live (SECOND, NULL);
     if (!world_live (60 * SECOND, serves))
       sim_fail ("no writer serves");
-    for (unsigned i = 0; i < w.config.areas; i++)
-      clients_send (&w.host[0], ARRAY_READ, 0, w.area[i].offset,
-                    w.area[i].grains * grain_bytes);
+    for (unsigned h = 0; h < w.config.lone; h++)
+      for (unsigned i = 0; i < w.config.areas; i++)
+        clients_send (&w.host[h], ARRAY_READ, 0, w.area[i].offset,
+                      w.area[i].grains * grain_bytes);
+    if (scenes[scene].shared) {
+      world_live (SECOND, NULL);
+      world_unite ();
+      world_live (10 * SECOND, NULL);
+    }
     world_converge ();
   }
   world_end ();
