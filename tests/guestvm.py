@@ -62,16 +62,16 @@ class Monitor:
 class Guest:
     """With these drives, {serial number: file, and more as QEMU's -drive has it};
     `root` is the path of the one to boot from, without which the initramfs is all
-    (tests/kernel/init), which has `extra`, too; `words` are more of QEMU's.  On a
-    busy machine its clock may run at several times the speed, but for one that is
-    `punctual`."""
+    (tests/kernel/init), which has `extra`, too; `words` are more of QEMU's, and
+    `inside` runs that on some host.  On a busy machine its clock may run at several
+    times the speed, but for one that is `punctual`."""
 
     def __init__(self, directory, drives, memory=384, root=None, words=(),
-                 extra=(), punctual=False):
+                 extra=(), inside=(), punctual=False):
         self.dir = directory
         self.console = directory / "console.log"
         self.words = ["-m", str(memory), *words]
-        self.drives = drives
+        self.drives, self.inside = drives, inside
         self.starts = 0
         # The time is asked for often: of the processor it costs no way out of the
         # emulation, but the processor's own speed is measured at boot.  Who would spy
@@ -98,7 +98,7 @@ class Guest:
                 "-drive", f"format=raw,if=none,id={serial},file={drive}",
                 "-device", f"virtio-blk-pci,drive={serial},serial={serial}"]
         return subprocess.Popen(
-            ["qemu-system-x86_64", "-machine", "pc", "-accel", "tcg",
+            [*self.inside, "qemu-system-x86_64", "-machine", "pc", "-accel", "tcg",
              "-cpu", "max", "-smp", "2",
              "-nodefaults", "-no-user-config", "-display", "none",
              "-no-reboot",
@@ -127,16 +127,22 @@ class Guest:
             raise
         self.count = 0
 
-    def migrate(self, drives):
-        """It goes on in another QEMU, which has the same drives by other ways."""
+    def _monitor(self):
+        """None: there is none yet."""
+        with contextlib.suppress(OSError):
+            return Monitor(self._path("qmp"))
+        return None
+
+    def migrate(self, drives, inside, uri):
+        """It goes on in a QEMU on another host, which is reached there by the URI, and
+        has the same drives by other ways."""
         old, monitor = self.qemu, Monitor(self._path("qmp"))
-        self.drives = drives
-        path = self.dir / "incoming"
-        path.unlink(missing_ok=True)
-        self.qemu = self._start("-incoming", f"unix:{path}")
+        self.drives, self.inside = drives, inside
+        self.qemu = self._start("-incoming", "defer")
         try:
-            eventually(path.exists, 60, what="the other QEMU to listen")
-            monitor.call("migrate", uri=f"unix:{path}")
+            eventually(self._monitor, 60, what="the other QEMU to start").call(
+                "migrate-incoming", uri=uri)
+            monitor.call("migrate", uri=uri)
             said = eventually(lambda: monitor.has_ended(), 120, every=0.05,
                               what="the migration to end")
             assert said == "completed", self.tail()
