@@ -1,13 +1,17 @@
 """A cluster file system on an array that is served to two hosts.
 
-Topology: two guests with Debian's kernel, each a node of an o2cb cluster with a network
-          between them, and each with the array as its /dev/vda by a client of the
-          service of its own; two processes that may serve the array; four members.
-Cause: both have the OCFS2 on it mounted and write files, each durable before the next;
-       then one guest and its client are killed, and a little later who serves.
-Pass:  each guest reads what the other has written; the other one goes on by itself, and
-       has all files of which the dead one knew that they are durable; the file system
-       is clean.
+Topology: a network namespace for each of weftd, four members, two hosts that may serve
+          the array, and two with a client of the service each (tests/netcluster.py); on
+          each of these a guest with Debian's kernel, which has the array as its
+          /dev/vda.  The guests are the nodes of an o2cb cluster with a network of its
+          own.
+Cause: both have the OCFS2 on it mounted; both copy a tree there, and change a file in
+       all the ways there are, one of its own and one that they share by turns (fsx);
+       then they write files, each durable before the next, beside fsx, while one guest
+       is killed with its host's client, and a little later who serves.
+Pass:  fsx finds in its file what it should; each guest reads what the other has written;
+       the other one goes on by itself, and has all files of which the dead one knew that
+       they are durable; the file system is clean.
 """
 
 import time
@@ -15,7 +19,7 @@ import time
 import pytest
 
 from guestvm import Guest
-from servedarray import Served
+from netcluster import NetCluster
 from wefttest import at_once, eventually
 
 CLUSTER = "/sys/kernel/config/cluster/weft"
@@ -24,19 +28,29 @@ THRESHOLD = 16
 WRITE = ("set -e; i=0; until [ -e /enough ]; do i=$((i + 1)); "
          "dd if=/dev/urandom of=/mnt/{0}/f$i bs=16k count=3 conv=fsync "
          "2>/dev/null; (cd /mnt; sha256sum {0}/f$i) >>/sums; done")
+# A part of the tree without its large files, for the emulated processors' sake.
+COPY = "cp -a /src/d[0-4] /mnt/{0} && sync"
+CHECK_COPY = "cd /mnt/{0} && grep '  d[0-4]/' /src/SUMS | sha256sum -c -s"
+FSX = "/sbin/fsx /mnt/{0}/x {1} 200"
+FSX_SHARED = "/sbin/fsx /mnt/x {0} 240 /mnt/turns"
+FSX_ON = ("set -e; i={1}; until [ -e /enough ]; do i=$((i + 1)); "
+          "/sbin/fsx /mnt/{0}/x $i 50; done")
 
 
 class Node:
-    def __init__(self, number, directory, uri):
-        self.name = f"g{number}"
+    def __init__(self, number, directory, net, tree):
+        self.name, self.host = f"g{number}", f"c{number}"
         path = directory / self.name
         path.mkdir()
-        ends = ",".join(f"{end}.type=unix,{end}.path={directory}/link{i}"
-                        for end, i in (("local", number), ("remote", 1 - number)))
-        self.guest = Guest(path, {"array": f"{uri},cache=none"}, words=[
-            "-netdev", f"dgram,id=link,{ends}", "-device",
-            f"virtio-net-pci,netdev=link,mac=52:54:00:77:00:0{number + 1},romfile="],
-            extra=["ocfs2"], punctual=True)
+        ends = ",".join(
+            f"{end}.type=inet,{end}.host={net.address(f'c{i}')},{end}.port=7777"
+            for end, i in (("local", number), ("remote", 1 - number)))
+        self.guest = Guest(
+            path, {"array": f"{net.uri(self.host)},cache=none",
+                   "tree": f"{tree.image},readonly=on"},
+            words=["-netdev", f"dgram,id=link,{ends}", "-device", "virtio-net-pci,"
+                   f"netdev=link,mac=52:54:00:77:00:0{number + 1},romfile="],
+            extra=["ocfs2"], inside=net.inside(self.host), punctual=True)
         self.run = self.guest.run
         nodes = "".join(
             f"mkdir $c/node/g{i}; cd $c/node/g{i}; echo 7777 >ipv4_port; "
@@ -50,14 +64,25 @@ class Node:
                  f"echo 1 >$c/node/{self.name}/local && "
                  f"echo {THRESHOLD} >$c/heartbeat/dead_threshold && "
                  "echo 10000 >$c/idle_timeout_ms && touch /sums && "
-                 "dmesg -c >/dev/null")
+                 "mount -t ext4 -o ro /dev/vdb /src && dmesg -c >/dev/null")
 
     def mount(self):
         self.run("/sbin/mount.ocfs2 /dev/vda /mnt", timeout=60)
 
-    def write(self):
+    def change(self, seed):
+        """Returns how many of the turns at the shared file it had."""
         self.run(f"mkdir /mnt/{self.name}")
+        jobs = [self.guest.start(job) for job in (
+            FSX_SHARED.format(seed), FSX.format(self.name, seed),
+            COPY.format(self.name))]
+        for done in jobs:
+            status, said = eventually(done, 120)
+            assert status == 0, said
+        return int(jobs[0]()[1])
+
+    def write(self, seed):
         self.done = self.guest.start(WRITE.format(self.name))
+        self.fsx_done = self.guest.start(FSX_ON.format(self.name, seed))
 
     def sums(self):
         """Of the files that are durable."""
@@ -69,6 +94,7 @@ class Node:
         eventually(lambda: self.done() is not None or
                    len(self.sums()) > before + 2, seconds)
         assert self.done() is None, self.done()
+        assert self.fsx_done() is None, self.fsx_done()
         return time.monotonic() - begin
 
     def check(self, sums):
@@ -77,53 +103,60 @@ class Node:
             self.run(f"cd /mnt && printf '{lines}\\n' | sha256sum -c -s")
 
 
-@pytest.fixture
-def served(cluster):
-    s = Served(cluster(members=4, layout="raid-x", size="96M"))
-    yield s
-    s.end()
-
-
 @pytest.mark.timeout(600)
-def test_two_guests(served, tmp_path):
-    served.stand_by("s0")
-    served.stand_by("s1")
-    uris = [served.client(name) for name in ("c0", "c1")]
-    nodes = at_once(lambda i: Node(i, tmp_path, uris[i]), 0, 1)
-    try:
-        stays, dies = nodes
-        stays.run("/sbin/mkfs.ocfs2 -q -x -F -b 4K -C 4K -N 2 -J size=4M "
-                  "--cluster-stack=o2cb --cluster-name=weft /dev/vda")
-        for n in nodes:
-            n.mount()
-        # They have seen each other's heartbeats: they are one cluster, not two.
-        assert "Node 1 joins domain" in stays.run("dmesg")
-        for n in nodes:
-            n.write()
-        at_once(lambda n: n.writes_on(60), *nodes)
-        stays.check(dies.sums())
-        dies.check(stays.sums())
+def test_two_guests(tree, tmp_path, seed):
+    with NetCluster(tmp_path, servers=["s0", "s1"], clients=["c0", "c1"]) as net:
+        nodes = at_once(lambda i: Node(i, tmp_path, net, tree), 0, 1)
+        try:
+            check(net, nodes, seed)
+        finally:
+            for n in nodes:
+                n.guest.close()
 
-        durable = dies.sums()
-        dies.guest.close()
-        served.kill("c1")
-        time.sleep(5)
-        served.kill("s0")
-        # It may go on until it needs what the dead one has locked.
-        stays.check(durable)
-        stays.run("touch /mnt/g1/new && rm /mnt/g1/f1", timeout=120)
-        print(f"the other guest goes on after {stays.writes_on(60):.1f} s more")
-        assert served.serving() == "s1"
-        stays.run("touch /enough")
-        assert eventually(stays.done, 60)[0] == 0
-        assert stays.guest.kernel_errors() == []
-        sums = [*stays.sums(), *durable[1:]]
-        stays.run("umount /mnt", timeout=60)
-        said = stays.run("/sbin/fsck.ocfs2 -fn /dev/vda", timeout=60)
-        assert "All passes succeeded" in said, said
-        stays.mount()
-        stays.check(sums)
-        stays.run("umount /mnt", timeout=60)
-    finally:
-        for n in nodes:
-            n.guest.close()
+
+def check(net, nodes, seed):
+    stays, dies = nodes
+    stays.run("/sbin/mkfs.ocfs2 -q -x -F -b 4K -C 4K -N 2 -J size=4M "
+              "--cluster-stack=o2cb --cluster-name=weft /dev/vda")
+    for n in nodes:
+        n.mount()
+    # They have seen each other's heartbeats: they are one cluster, not two.
+    assert "Node 1 joins domain" in stays.run("dmesg")
+    # To one of two nodes that make a file at the same time OCFS2 says EEXIST, although
+    # O_EXCL is not wanted.
+    stays.run("touch /mnt/x /mnt/turns")
+    turns = at_once(lambda n: n.change(seed), *nodes)
+    assert all(turns), turns
+    print(f"{turns} of the operations were done by the two guests")
+    at_once(lambda pair: pair[0].run(CHECK_COPY.format(pair[1].name)),
+            (stays, dies), (dies, stays))
+    for n in nodes:
+        n.write(seed)
+    at_once(lambda n: n.writes_on(60), *nodes)
+    stays.check(dies.sums())
+    dies.check(stays.sums())
+
+    durable = dies.sums()
+    dies.guest.close()
+    net.kill(dies.host)
+    time.sleep(5)
+    net.kill("serve-s0")
+    # It may go on until it needs what the dead one has locked.
+    stays.check(durable)
+    stays.run(f"touch /mnt/{dies.name}/new && rm /mnt/{dies.name}/f1", timeout=120)
+    print(f"the other guest goes on after {stays.writes_on(60):.1f} s more")
+    assert net.serving() == "s1"
+    stays.run("touch /enough")
+    for done in (stays.done, stays.fsx_done):
+        status, said = eventually(done, 60)
+        assert status == 0, said
+    assert stays.guest.kernel_errors() == []
+    sums = [*stays.sums(), *durable[1:]]
+    stays.run("umount /mnt", timeout=60)
+    said = stays.run("/sbin/fsck.ocfs2 -fn /dev/vda", timeout=60)
+    assert "All passes succeeded" in said, said
+    stays.mount()
+    stays.check(sums)
+    for n in nodes:
+        stays.run(CHECK_COPY.format(n.name))
+    stays.run("umount /mnt", timeout=60)
