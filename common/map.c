@@ -163,8 +163,12 @@ get_member (struct map *m, const json_t *json, unsigned i,
   if (!get_integer (json, "lapse", 0, INT64_MAX, &mm->lapse, why) ||
       !get_integer (json, "life", 0, INT64_MAX, &mm->life, why))
     return false;
+  mm->life_round = mm->round; /* nor this */
+  if (!get_integer (json, "life_round", 0, EPOCH_MAX, &mm->life_round, why))
+    return false;
+  mm->known = json_is_true (json_object_get (json, "known"));
   mm->reach = mm->round;
-  if (json_is_true (json_object_get (json, "known")) && m->round > mm->reach)
+  if (mm->known && m->round > mm->reach)
     mm->reach = m->round;
   return get_tokens (mm, json, i, why);
 }

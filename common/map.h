@@ -36,6 +36,8 @@ struct map_member {
    * copy, and so has all that was written up to then.
    */
   uint64_t reach;
+  bool known;          /* its process was in-sync while the last writer wrote */
+  uint64_t life_round; /* which it had noted when its process was met */
   char *token_data, *token_batch, *token_intents; /* NULL: plain NBD export */
 };
 

@@ -181,7 +181,7 @@ control_view (const struct map *map, struct host_view *v)
     v->fence[m] = map->member[m].fence;
     v->lapse[m] = map->member[m].lapse;
     v->life[m] = map->member[m].life;
-    v->round[m] = map->member[m].round;
+    v->round[m] = map->member[m].life_round;
   }
 }
 

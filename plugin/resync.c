@@ -115,7 +115,10 @@ read_map (struct copier *t, unsigned m)
   if (error)
     free (bits);
   else
-    resync_map (t->resync, mm.reach, data_bytes, bits, size);
+    /* While others go on with rounds, those that weftd has heard of last differ. */
+    resync_map (t->resync,
+                params.part_length > 0 && mm.known ? UINT64_MAX : mm.reach,
+                data_bytes, bits, size);
   map_member_free (&mm);
   return error;
 }

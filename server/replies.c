@@ -119,16 +119,19 @@ map_member (const struct cluster *c, const struct cluster_array *a, unsigned m,
   char name[16];
 
   snprintf (name, sizeof name, "m%u", m);
-  return json_pack (
-    "{so ss ss so so so so so sb s{so so so}}", "uri", text_string (d->rec.uri),
-    "name", name, "state", member_state_name (a->rec.member[m].state), "fence",
-    text_number (a->rec.member[m].fence), "lapse",
-    text_number (a->rec.member[m].lapse), "life",
-    text_number (cluster_member_life (a, m)), "disk", text_uuid (d->rec.uuid),
-    "round", text_number (cluster_member_round (a, m)), "known", a->known[m],
-    "tokens", "data", mint (c, a, m, s->rec.id, writable), "batch",
-    mint (c, a, m, s->rec.id, writable), "intents",
-    mint (c, a, m, s->rec.id, writable));
+  return json_pack ("{so ss ss so so so so so so sb s{so so so}}", "uri",
+                    text_string (d->rec.uri), "name", name, "state",
+                    member_state_name (a->rec.member[m].state), "fence",
+                    text_number (a->rec.member[m].fence), "lapse",
+                    text_number (a->rec.member[m].lapse), "life",
+                    text_number (cluster_member_life (a, m)), "life_round",
+                    text_number (cluster_member_life_round (a, m)), "disk",
+                    text_uuid (d->rec.uuid), "round",
+                    text_number (cluster_member_round (a, m)), "known",
+                    cluster_member_known (a, m, s), "tokens", "data",
+                    mint (c, a, m, s->rec.id, writable), "batch",
+                    mint (c, a, m, s->rec.id, writable), "intents",
+                    mint (c, a, m, s->rec.id, writable));
 }
 
 static json_t *

@@ -88,16 +88,11 @@ static bool
 makes_room (const struct cluster_session *s, const struct cluster_array *array,
             const struct cluster_attach *attach)
 {
-  const struct cluster_part *theirs = &s->rec.part, *ours = &attach->part;
-
   if (array == NULL || memcmp (s->rec.array, array->rec.uuid, 16) != 0 ||
       s->rec.writable != attach->writable)
     return false;
   return strcmp (s->rec.instance, attach->instance) == 0 ||
-         (attach->writable &&
-          (theirs->length == 0 || ours->length == 0 ||
-           (theirs->offset < ours->offset + ours->length &&
-            ours->offset < theirs->offset + theirs->length)));
+         (attach->writable && cluster_parts_meet (&s->rec.part, &attach->part));
 }
 
 /* Sessions that this node would have beside the one that is asked for. */

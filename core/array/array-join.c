@@ -62,7 +62,7 @@ join_prepare (struct array *a, uint64_t epoch, const enum member_state states[])
  * end while one is lost that counts until it goes.
  */
 static uint64_t
-rounds_wanted (const struct array *a)
+rounds_wanted (struct array *a)
 {
   uint64_t round = 0;
 
@@ -71,6 +71,9 @@ rounds_wanted (const struct array *a)
       return 0;
     else if (!member_in_sync (a, i) && a->next.states[i] == MEMBER_IN_SYNC)
       round = a->round.target;
+  /* Others may have given the joiner rounds already: two steps are to have asked it. */
+  if (round && a->round.shared && round < a->round.begun + 2)
+    round = a->round.target = a->round.begun + 2;
   return round;
 }
 

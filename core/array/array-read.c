@@ -304,6 +304,13 @@ read_answered (struct array *a, struct piece *p, int error)
     else if (only_reads (a, p) && p->bad & 1 &&
              member_in_sync (a, p->at.copy[0].member))
       leave_to_others (a, p);
+    else if (only_reads (a, p) && p->bad & 1) {
+      /* The data's member went out meanwhile.  This image was only to be seen whether it
+       * can be read, and may be of before what was written out for that.
+       */
+      p->bad = 0;
+      piece_move (a, p, PIECE_READY);
+    }
     else
       piece_end (a, p);
     return;

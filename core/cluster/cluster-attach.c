@@ -391,6 +391,7 @@ refuse_part (struct cluster *c, uint64_t op, const struct cluster_array *a,
   const struct cluster_part *part = &attach->part;
   uint64_t size = a->layout.size, end = part->offset + part->length;
   const struct cluster_session *s = NULL;
+  const struct waiting *w;
   unsigned count = 0;
 
   if (part->length == 0)
@@ -410,6 +411,9 @@ refuse_part (struct cluster *c, uint64_t op, const struct cluster_array *a,
   }
   while ((s = cluster_writer_next (c, a, s)))
     count += !in_the_way (s, attach);
+  TAILQ_FOREACH (w, &c->waitings, link)
+    count += w->kind == WAIT_ATTACH && w->array == a && w->grant->writable &&
+             !conflicts (w->grant, attach);
   if (count < WRITERS_MAX)
     return false;
   cluster_refuse (c, op, CLUSTER_CONFLICT, "too-many",
@@ -464,17 +468,18 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
                struct cluster_array *a, const struct cluster_attach *attach,
                bool last)
 {
-  struct cluster_session *s = holder_of (c, a, attach);
+  struct cluster_session *s = NULL;
   struct cluster_problem *p;
   const struct waiting *w;
   uint64_t silent_ms;
 
   if (attach->takeover)
     return false;
-  if (s && s->alive) {
+  while ((s = cluster_writer_next (c, a, s)))
+    if (in_the_way (s, attach) && !cluster_service_gone (c, s, attach))
+      break;
+  if (s) {
     silent_ms = cluster_session_silent_ms (c, s);
-    if (cluster_service_gone (c, s, attach))
-      return false;
     if (last || silent_ms >= QUIET_MS) {
       p = refuse_held (c, in->op, a, &s->rec, silent_ms, true);
       memcpy (p->holder_process, s->process, sizeof s->process);

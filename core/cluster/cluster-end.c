@@ -96,7 +96,7 @@ is_waited_for (const struct cluster *c, const struct cluster_session *s)
   for (unsigned m = 0; a && m < a->layout.members; m++)
     if (cluster_change_waits_for (a, m))
       return true;
-  return a && s->rec.part.length > 0 && cluster_over_waits (a, s->rec.id);
+  return cluster_over_runs (c, s);
 }
 
 void
@@ -135,9 +135,7 @@ cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id)
 void
 cluster_session_left (struct cluster *c, struct cluster_array *a)
 {
-  const struct cluster_change *change = &a->rec.change;
-  bool written = cluster_array_writer (c, a) != NULL, joins = false;
-  bool confirm[ARRAY_MEMBERS_MAX];
+  bool written = cluster_array_writer (c, a) != NULL, counts = false;
   uint8_t states[ARRAY_MEMBERS_MAX];
 
   /* An evicted writer may go on writing, so members are fenced; where others write, by
@@ -146,17 +144,20 @@ cluster_session_left (struct cluster *c, struct cluster_array *a)
    */
   cluster_change_states (a, states);
   for (unsigned m = 0; m < a->layout.members; m++) {
-    confirm[m] = change->epoch && change->confirm[m];
-    if (a->rec.member[m].state != MEMBER_JOINING || states[m] == MEMBER_OUT)
+    if (a->rec.member[m].state != MEMBER_JOINING)
       continue;
-    states[m] = MEMBER_JOINING;
-    confirm[m] = joins = true;
+    a->rec.member[m].anew = written;
+    counts |= states[m] == MEMBER_IN_SYNC;
+    if (states[m] != MEMBER_OUT)
+      states[m] = MEMBER_JOINING;
   }
   if (!written)
     cluster_change_prepare (c, a, CHANGE_END, states, NULL);
-  else if (joins)
-    cluster_change_prepare (c, a, CHANGE_LEFT, states, confirm);
-  cluster_due (c, a, DUE_CHANGE);
+  else if (counts)
+    cluster_change_prepare (c, a, CHANGE_LEFT, states, a->rec.change.confirm);
+  else
+    cluster_put_array (c, a);
+  cluster_due (c, a, DUE_CHANGE | DUE_MEMBERS);
 }
 
 void
@@ -240,15 +241,20 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
     lost |= s->lost[m];
     apart |= s->lost[m] && cluster_life_apart (c, a, s, m);
   }
-  /* While it waits for a member that is away it is as well as all others. */
-  if (lost ? !apart : c->live_ms >= s->apart_live_ms + RECONNECT_CALM_MS)
-    s->apart_live_ms = 0;
+  /* It has not come back yet to a member that was given back to it. */
+  apart |= !lost && s->apart_ms > 0 && s->epoch < a->rec.epoch;
+  if (apart) {
+    if (c->live_ms - s->apart_live_ms <= 2 * CLUSTER_TICK_MS)
+      s->apart_ms += c->live_ms - s->apart_live_ms;
+    s->apart_live_ms = c->live_ms;
+  }
+  else if (c->live_ms >= s->apart_live_ms + RECONNECT_CALM_MS)
+    s->apart_ms = 0;
   if (!others || c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
     return;
   if (!s->alive)
     cluster_session_cut (c, s, "weftd: it was silent, and others write");
-  else if (apart && s->apart_live_ms &&
-           c->live_ms >= s->apart_live_ms + APART_MS)
+  else if (apart && s->apart_ms >= APART_MS)
     cluster_session_cut (
       c, s, "weftd: it has lost a member that others who write can reach");
 }
@@ -257,14 +263,12 @@ void
 cluster_session_tick (struct cluster *c, struct cluster_session *s)
 {
   uint64_t silent_ms = cluster_session_silent_ms (c, s);
-
-  if (!s->rec.ended && s->rec.part.length > 0 && s->alive)
-    end_hindrance (c, s);
-
   /* Where the session has a poll, it is weftd that is silent. */
-  if (s->rec.ended || silent_ms < SESSION_TTL_MS || s->poll)
+  bool silent = silent_ms >= SESSION_TTL_MS && s->poll == NULL;
+
+  if (s->rec.ended)
     return;
-  if (s->alive) {
+  if (silent && s->alive) {
     s->alive = false;
     cluster_changed_session (c, s);
     cluster_log (c, CLUSTER_WARNING, "array", s->rec.array_name,
@@ -272,11 +276,12 @@ cluster_session_tick (struct cluster *c, struct cluster_session *s)
                  "is silent.",
                  s->rec.node, s->rec.pid, s->rec.array_name);
   }
-  if (!s->rec.writable && silent_ms >= READER_DROP_MS)
+  if (silent && !s->rec.writable && silent_ms >= READER_DROP_MS)
     cluster_session_end (c, s, "it only read, and was silent for %d min",
                          READER_DROP_MS / 60000);
   if (s->rec.part.length > 0)
     end_hindrance (c, s);
   /* A silent reader answers nobody by now, and is not waited for. */
-  cluster_due (c, cluster_array_by_uuid (c, s->rec.array), DUE_CHANGE);
+  if (silent)
+    cluster_due (c, cluster_array_by_uuid (c, s->rec.array), DUE_CHANGE);
 }

@@ -109,8 +109,10 @@ commit (struct cluster *c, struct cluster_array *a)
     struct cluster_member *member = &a->rec.member[m];
 
     if (change->states[m] == MEMBER_OUT ||
-        (change->confirm[m] && !cluster_life_met (a->disk[m])))
+        (change->confirm[m] && !cluster_life_met (a->disk[m]))) {
       member->life = change->epoch;
+      member->life_round = change->confirm[m] ? cluster_member_round (a, m) : 0;
+    }
     if (change->confirm[m]) {
       if (!cluster_change_waits_for (a, m))
         member->confirmed = change->epoch;
@@ -121,8 +123,10 @@ commit (struct cluster *c, struct cluster_array *a)
     if (change->states[m] == MEMBER_OUT ||
         (change->confirm[m] && !cluster_life_kept (a->disk[m])))
       member->lapse = change->epoch;
-    if (change->confirm[m] || change->states[m] == MEMBER_OUT)
+    if (change->confirm[m] || change->states[m] == MEMBER_OUT) {
+      member->anew = false;
       cluster_life_meet (c, a->disk[m]);
+    }
     if (member->state != change->states[m])
       change_member (c, a, m, (enum member_state) change->states[m]);
     if (member->state != MEMBER_OUT)

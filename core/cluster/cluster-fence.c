@@ -55,7 +55,7 @@ members_done (const struct cluster *c, const char *name)
     if (!s->rec.ended || !(here || cluster_session_guarded (s)))
       continue;
     a = s->rec.writable ? cluster_array_by_uuid (c, s->rec.array) : NULL;
-    if (a && s->rec.part.length > 0 && cluster_over_waits (a, s->rec.id))
+    if (cluster_over_runs (c, s))
       return false;
     for (unsigned m = 0; a && m < a->layout.members; m++)
       if (waits_for (c, a, m))

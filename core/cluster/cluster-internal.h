@@ -180,11 +180,6 @@ bool cluster_array_attached (const struct cluster *c,
 /* A session that writes the array and is not silent, or NULL. */
 struct cluster_session *cluster_writer_alive (const struct cluster *c,
                                               const struct cluster_array *a);
-/* Does all of this range lie in the part?  Have two parts bytes in common? */
-bool cluster_part_has (const struct cluster_part *part, uint64_t offset,
-                       uint64_t length);
-bool cluster_parts_meet (const struct cluster_part *a,
-                         const struct cluster_part *b);
 /* The newest epoch: of the change under way, or else of the array.  A PREPARED
  * epoch is never taken back, so members may be told of it.
  */
@@ -603,6 +598,12 @@ void cluster_over_add (struct cluster *c, struct cluster_array *a,
  * that any is.
  */
 bool cluster_over_waits (const struct cluster_array *a, uint64_t session);
+/* The same of this member. */
+bool cluster_over_waits_for (const struct cluster_array *a, unsigned member,
+                             uint64_t session);
+/* May something still run that one of several that write has asked for?  It has ended. */
+bool cluster_over_runs (const struct cluster *c,
+                        const struct cluster_session *s);
 /* Is it in the list, so that members refuse it? */
 bool cluster_over_has (const struct cluster_array *a, uint64_t session);
 /* Is there room for the end of one more session? */
@@ -734,6 +735,7 @@ void cluster_member_put_out (struct cluster *c, struct cluster_array *a,
 bool cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a);
 bool cluster_rebuild_notice (struct cluster *c, struct cluster_array *a);
 bool cluster_rebuild_renew (struct cluster *c, struct cluster_array *a);
+bool cluster_rebuild_anew (struct cluster *c, struct cluster_array *a);
 bool cluster_rebuild_finish (struct cluster *c, struct cluster_array *a);
 bool cluster_rebuild_take_back (struct cluster *c, struct cluster_array *a);
 /* Decide, once a second, how fast the joining members copy. */

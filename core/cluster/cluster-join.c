@@ -66,7 +66,8 @@ cluster_join_order (const struct cluster *c, const struct cluster_array *a,
   const struct cluster_session *writer = cluster_array_writer (c, a);
   unsigned first = member - member % a->layout.n;
 
-  if (r->state != MEMBER_JOINING || !cluster_join_sends (c, a, member) ||
+  if (r->state != MEMBER_JOINING || r->anew ||
+      !cluster_join_sends (c, a, member) ||
       cluster_life_unmet (a->disk[member]) ||
       (a->rec.change.epoch && a->rec.change.confirm[member]))
     return false;
@@ -75,8 +76,10 @@ cluster_join_order (const struct cluster *c, const struct cluster_array *a,
         !cluster_member_fenced (a, m) &&
         (a->disk[m]->heard || !cluster_array_writer (c, a)))
       return false; /* a writer whose session is over may still write to it */
-  if (writer && writer->rec.part.length > 0 && cluster_over_waits (a, 0))
-    return false; /* so may one of several */
+  for (unsigned m = first; m < first + a->layout.n; m++)
+    if (writer && writer->rec.part.length > 0 &&
+        cluster_over_waits_for (a, m, 0))
+      return false; /* so may one of several */
   memset (order, 0, sizeof *order);
   order->epoch = r->fence;
   order->paused = r->paused;

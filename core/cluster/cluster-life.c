@@ -52,6 +52,25 @@ cluster_member_life (const struct cluster_array *a, unsigned member)
                                               : a->rec.member[member].life;
 }
 
+/* Of several that write, one may have given it rounds since, before another has heard of
+ * the process.
+ */
+uint64_t
+cluster_member_life_round (const struct cluster_array *a, unsigned member)
+{
+  return cluster_life_unmet (a->disk[member])
+           ? cluster_member_round (a, member)
+           : a->rec.member[member].life_round;
+}
+
+bool
+cluster_member_known (const struct cluster_array *a, unsigned member,
+                      const struct cluster_session *s)
+{
+  return a->known[member] ||
+         (s->rec.part.length > 0 && a->disk[member]->served);
+}
+
 bool
 cluster_life_known (const struct cluster *c, const struct cluster_disk *d)
 {

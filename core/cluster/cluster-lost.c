@@ -121,8 +121,6 @@ refuse_apart (struct cluster *c, uint64_t op, struct cluster_session *s,
 
   if (!cluster_life_apart (c, a, s, member))
     return false;
-  if (s->apart_live_ms == 0)
-    s->apart_live_ms = c->live_ms;
   keep_waiting (c, s, a, member);
   cluster_defer (
     c, op, CLUSTER_CONFLICT, "in-use", HEARTBEAT_MS,

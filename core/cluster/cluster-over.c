@@ -140,18 +140,38 @@ cluster_over_prune (struct cluster *c, struct cluster_array *a)
 }
 
 bool
-cluster_over_waits (const struct cluster_array *a, uint64_t session)
+cluster_over_waits_for (const struct cluster_array *a, unsigned member,
+                        uint64_t session)
 {
   for (unsigned i = 0; i < a->rec.over_count; i++) {
     const struct cluster_over *o = &a->rec.over[i];
 
-    if (o->session == 0 || (session != 0 && o->session != session))
-      continue;
-    for (unsigned m = 0; m < a->layout.members; m++)
-      if (a->rec.member[m].state != MEMBER_OUT && !shut (a->disk[m], o))
-        return true;
+    if (o->session != 0 && (session == 0 || o->session == session) &&
+        a->rec.member[member].state != MEMBER_OUT && !shut (a->disk[member], o))
+      return true;
   }
   return false;
+}
+
+bool
+cluster_over_waits (const struct cluster_array *a, uint64_t session)
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (cluster_over_waits_for (a, m, session))
+      return true;
+  return false;
+}
+
+/* Where nobody writes a change of epoch fences all that are there, as when one ends that
+ * wrote alone.
+ */
+bool
+cluster_over_runs (const struct cluster *c, const struct cluster_session *s)
+{
+  const struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
+
+  return a && s->rec.part.length > 0 && cluster_array_writer (c, a) &&
+         cluster_over_waits (a, s->rec.id);
 }
 
 bool
@@ -216,10 +236,13 @@ bool
 cluster_over_room (const struct cluster *c, const struct cluster_array *a)
 {
   const struct cluster_session *s;
+  const struct waiting *w;
   unsigned count = a->rec.over_count + a->layout.members + 1;
 
   TAILQ_FOREACH (s, &c->sessions, link)
     count += cluster_session_of (s, a);
+  TAILQ_FOREACH (w, &c->waitings, link)
+    count += w->kind == WAIT_ATTACH && w->array == a;
   return count < OVER_MAX;
 }
 

@@ -137,6 +137,20 @@ cluster_rebuild_notice (struct cluster *c, struct cluster_array *a)
   return any;
 }
 
+/* Is it silent for long, so that a part of one that has ended can't be given to others?
+ * Who writes other parts may not notice that it is gone.
+ */
+static bool
+keeps_part (const struct cluster *c, const struct cluster_array *a,
+            unsigned member)
+{
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+
+  return writer && writer->rec.part.length > 0 &&
+         cluster_disk_silent_ms (c, a->disk[member]) >= MISSING_MS &&
+         cluster_over_waits_for (a, member, 0);
+}
+
 /* Leave out joining members that can't go on, old copies, members that were shut
  * out, and in-sync members that have failed or were started again (the writer may
  * not notice that).
@@ -158,7 +172,9 @@ cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
             : a->disk[m]->rec.shut_out      ? "its node was shut out"
             : a->disk[m]->failed            ? failure (a->disk[m])
             : cluster_life_reborn (c, a, m) ? "it was started again"
-                                            : NULL;
+            : keeps_part (c, a, m)
+              ? "it is silent, and has not confirmed that a session is over"
+              : NULL;
       /* These questions come last: they take long to answer, and are rarely asked. */
       if (why && (change->epoch || any || writer_stalls (c, a, m) ||
                   !cluster_array_can_leave_out (a, m)))
@@ -237,6 +253,20 @@ cluster_rebuild_writers_well (const struct cluster *c,
   return true;
 }
 
+/* One of several that wrote has ended: members that join begin anew. */
+bool
+cluster_rebuild_anew (struct cluster *c, struct cluster_array *a)
+{
+  bool confirm[ARRAY_MEMBERS_MAX], any = false;
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    any |= confirm[m] = a->rec.member[m].anew;
+  if (!any || a->rec.change.epoch)
+    return false;
+  cluster_change_stay (c, a, CHANGE_LEFT, confirm);
+  return true;
+}
+
 bool
 cluster_rebuild_finish (struct cluster *c, struct cluster_array *a)
 {
@@ -250,7 +280,7 @@ cluster_rebuild_finish (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++)
     if (states[m] == MEMBER_JOINING && serves (a->disk[m]) &&
         cluster_member_synced (a, m) && !a->rec.member[m].reset &&
-        cluster_join_sends (c, a, m) &&
+        !a->rec.member[m].anew && cluster_join_sends (c, a, m) &&
         a->disk[m]->round >= cluster_join_round (c, a) &&
         !cluster_life_unmet (a->disk[m])) {
       states[m] = MEMBER_IN_SYNC;

@@ -86,6 +86,9 @@ struct cluster_member {
                               flushed may be gone; later ones it has kept */
   uint64_t life; /* what it was asked in this epoch and later ones was asked of
                     the process that served it when it last confirmed one */
+  uint64_t
+    life_round; /* what its disk had noted when that process began to serve it for
+                          this array's sessions; 0: it is not known */
   uint64_t confirmed; /* the last epoch that its disk confirmed: a disk with a
                               lower min_epoch is an old copy of it.
                               CONFIRMED_BY_NONE: the disk is blank, or was, and
@@ -102,7 +105,10 @@ struct cluster_member {
                  place, and is then rebuilt in full */
   bool partly; /* it was joining when it went out: if a source of it goes out
                   after it, what it has copied is not to be trusted */
-  bool paused; /* its rebuild is */
+  bool
+    anew; /* it was joining when one of several that wrote has ended: what that one
+                sent it may not have come, so it is to begin anew */
+  bool paused;             /* its rebuild is */
   uint64_t floor, ceiling; /* of its rebuild's rate, bytes a second; 0: the
                               default floor, no ceiling */
   char moved_from[NAME_BYTES_MAX + 1]; /* the node whose drain made it move,

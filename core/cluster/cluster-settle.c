@@ -83,9 +83,10 @@ settle_array (struct cluster *c, struct cluster_array *a)
        * member is taken back.
        */
       if (!cluster_rebuild_leave_out (c, a) && !cluster_rebuild_notice (c, a) &&
-          !cluster_rebuild_renew (c, a) && !cluster_rebuild_finish (c, a) &&
-          !cluster_drain_move (c, a) && !cluster_rebuild_take_back (c, a) &&
-          !cluster_rekey_member (c, a) && !cluster_over_renew (c, a)) {
+          !cluster_rebuild_renew (c, a) && !cluster_rebuild_anew (c, a) &&
+          !cluster_rebuild_finish (c, a) && !cluster_drain_move (c, a) &&
+          !cluster_rebuild_take_back (c, a) && !cluster_rekey_member (c, a) &&
+          !cluster_over_renew (c, a)) {
         a->due = 0;
         cluster_rebuild_pace (c, a);
       }

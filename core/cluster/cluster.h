@@ -250,9 +250,10 @@ struct cluster_session {
   uint64_t retry_live_ms[ARRAY_MEMBERS_MAX]; /* a lost member is given back to
                                                 the session no earlier */
   uint64_t retry_ms[ARRAY_MEMBERS_MAX]; /* how long that was put off last */
-  uint64_t
-    apart_live_ms; /* of several that write: since when it has lost members, again
-                             and again, that others reach; 0: it has not */
+  /* Of several that write: for how long in all it was without members that others reach,
+   * and when it was so last.  After a time of calm that begins anew.
+   */
+  uint64_t apart_ms, apart_live_ms;
   uint64_t told_epoch, told_change; /* in the last reply to it */
   struct cluster_loss *loss; /* the last order that it got to accept a loss;
                                 NULL: none yet */
@@ -838,6 +839,11 @@ void cluster_session_told (const struct cluster *c,
                            const struct cluster_session *s, uint64_t epoch,
                            bool no_news, struct cluster_session_told *r);
 
+/* Does all of this range lie in the part?  Have two parts bytes in common? */
+bool cluster_part_has (const struct cluster_part *part, uint64_t offset,
+                       uint64_t length);
+bool cluster_parts_meet (const struct cluster_part *a,
+                         const struct cluster_part *b);
 /* The sessions that write the array, one after the other; s: the last one, or NULL for
  * the first.  There are several where each has a part of the array.
  */
@@ -907,6 +913,14 @@ uint64_t cluster_member_round (const struct cluster_array *a, unsigned member);
  * serves it now.
  */
 uint64_t cluster_member_life (const struct cluster_array *a, unsigned member);
+/* The round that its disk had noted when that process was met. */
+uint64_t cluster_member_life_round (const struct cluster_array *a,
+                                    unsigned member);
+/* Was its process in-sync while the last writer wrote, so that its disk is as it was?  For
+ * one of several that write: has it been so while any of them wrote?
+ */
+bool cluster_member_known (const struct cluster_array *a, unsigned member,
+                           const struct cluster_session *s);
 
 /* Does the array stand still, as it is not known whether a node lies or weftd's
  * database is old?  Then text (which may be NULL) says who says what.

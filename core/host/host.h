@@ -112,7 +112,7 @@ struct host_view {
                                         and had not flushed may be gone */
   uint64_t life[ARRAY_MEMBERS_MAX];  /* from this epoch on it was sent to the
                                         process that serves the member now */
-  uint64_t round[ARRAY_MEMBERS_MAX]; /* the member's disk has this round */
+  uint64_t round[ARRAY_MEMBERS_MAX]; /* which its disk had noted then */
   uint64_t change; /* the newest epoch that is PREPARED, with: */
   enum member_state change_states[ARRAY_MEMBERS_MAX];
 };

@@ -48,7 +48,9 @@ mutant attach-without-fence test-cluster-attach cluster-change.c \
 mutant detach-without-fence test-cluster-attach cluster-change.c \
   '[CHANGE_END] = { MEMBERS_ALL,' '[CHANGE_END] = { MEMBERS_NONE,'
 mutant two-writers test-cluster-attach cluster-attach.c \
-  'if (s && s->alive) {' 'if (0) {'
+  '  if (s) {
+    silent_ms' '  if (0) {
+    silent_ms'
 mutant any-node-says-that-it-has-ended test-cluster-attach cluster-candidates.c \
   'strcmp (attach->node, holder->rec.node) == 0' '1'
 mutant ended-holder-is-not-asked test-cluster-attach cluster-candidates.c \
@@ -70,8 +72,9 @@ mutant one-too-many-writes test-cluster-part cluster-attach.c \
 mutant part-is-given-before-its-end-is-confirmed test-cluster-part cluster-attach.c \
   'else if (!cluster_over_waits (a, 0) &&' 'else if ('
 mutant end-is-confirmed-by-one test-cluster-part cluster-over.c \
-  'if (a->rec.member[m].state != MEMBER_OUT && !shut (a->disk[m], o))
-        return true;' 'if (m == 0 && !shut (a->disk[m], o)) return true;'
+  'for (unsigned m = 0; m < a->layout.members; m++)
+    if (cluster_over_waits_for (a, m, session))' 'for (unsigned m = 0; m < 1; m++)
+    if (cluster_over_waits_for (a, m, session))'
 mutant one-of-several-goes-on-silent test-cluster-part cluster-end.c \
   'if (!s->alive)
     cluster_session_cut' 'if (0)
@@ -79,10 +82,23 @@ mutant one-of-several-goes-on-silent test-cluster-part cluster-end.c \
 mutant all-end-where-weftd-is-cut-off test-cluster-part cluster-end.c \
   'cluster_session_silent_ms (c, other) < QUIET_MS' '1'
 mutant joiner-goes-on-when-one-of-several-ends test-cluster-part cluster-end.c \
-  'else if (joins)' 'else if (0)'
+  'a->rec.member[m].anew = written;' ';'
+mutant joiner-begins-anew-only-at-once test-cluster-part cluster-rebuild.c \
+  'any |= confirm[m] = a->rec.member[m].anew;' 'any |= confirm[m] = false;'
 mutant nearly-joined-goes-on-when-one-of-several-ends test-cluster-part cluster-end.c \
-  '    states[m] = MEMBER_JOINING;
-    confirm[m] = joins = true;' '    confirm[m] = joins = states[m] == MEMBER_JOINING;'
+  'counts |= states[m] == MEMBER_IN_SYNC;' ';'
+mutant one-that-has-ended-hides-one-that-is-well test-cluster-part cluster-attach.c \
+  'if (in_the_way (s, attach) && !cluster_service_gone (c, s, attach))
+      break;' 'if (in_the_way (s, attach)) {
+      if (cluster_service_gone (c, s, attach)) s = NULL;
+      break;
+    }'
+mutant beside-nobody-without-a-fence test-cluster-part cluster-tell.c \
+  'if (w->grant->writable && !w->fences &&' 'if (0 &&'
+mutant short-losses-add-up test-cluster-part cluster-end.c \
+  'if (c->live_ms - s->apart_live_ms <= 2 * CLUSTER_TICK_MS)' 'if (s->apart_live_ms)'
+mutant silent-member-keeps-a-part test-cluster-part cluster-rebuild.c \
+  'cluster_disk_silent_ms (c, a->disk[member]) >= MISSING_MS' '0'
 mutant joiner-copies-from-who-is-still-written test-cluster-part cluster-join.c \
   'return false; /* so may one of several */' ';'
 mutant one-bad-line-takes-a-member-from-all test-cluster-part cluster-lost.c \
@@ -92,7 +108,7 @@ mutant who-waits-for-a-member-that-is-away-ends test-cluster-part cluster-end.c 
 mutant fence-for-another-is-a-loss test-cluster-part cluster-lost.c \
   'if (rekeyed || is_cut (c, a, s, member)) {' 'if (rekeyed) {'
 mutant one-apart-stays-for-ever test-cluster-part cluster-end.c \
-  'c->live_ms >= s->apart_live_ms + APART_MS' '0'
+  's->apart_ms >= APART_MS' '0'
 mutant missing-member-keeps-one-more-out test-cluster-part cluster-attach.c \
   '    cluster_change_put_out (c, a, states);
   }' '  }'
@@ -101,9 +117,7 @@ mutant silent-one-keeps-parts test-cluster cluster-attach.c \
 mutant zeroes-are-made-by-anybody test-cluster-part cluster-bad.c \
   's->alive && cluster_part_has (&s->rec.part, offset, length)' 's->alive'
 mutant fence-of-a-node-forgets-a-part test-cluster-part cluster-fence.c \
-  'cluster_over_waits (a, s->rec.id))
-      return false;' '0)
-      return false;'
+  'if (cluster_over_runs (c, s))' 'if (0)'
 
 # Members that go out.
 mutant last-copy-goes-out "sim-cluster test-cluster-lost" cluster-lost.c \
@@ -404,12 +418,12 @@ mutant disk-is-well-again-by-a-start test-cluster-key cluster-disk.c \
 mutant nobody-has-lost-anything "test-cluster-key sim-cluster" cluster-epoch.c \
   '      member->lapse = change->epoch;' '      ;'
 mutant known-process-is-new-after-a-start test-cluster-key cluster-epoch.c \
-  '(change->confirm[m] && !cluster_life_met (a->disk[m])))
-      member->life' 'change->confirm[m])
+  '(change->confirm[m] && !cluster_life_met (a->disk[m]))) {
+      member->life' 'change->confirm[m]) {
       member->life'
 mutant new-process-is-the-known-one "test-cluster-key sim-cluster" cluster-epoch.c \
-  '(change->confirm[m] && !cluster_life_met (a->disk[m])))
-      member->life' '0)
+  '(change->confirm[m] && !cluster_life_met (a->disk[m]))) {
+      member->life' '0) {
       member->life'
 mutant idle-writer-keeps-a-failed-member test-cluster-copies cluster-rebuild.c \
   ': a->disk[m]->failed            ? failure (a->disk[m])' ''

@@ -43,7 +43,7 @@ read_answer (struct host_role *h, const struct answer *a,
     to->view.fence[m] = a->peer[m].fence;
     to->view.lapse[m] = a->peer[m].lapse;
     to->view.life[m] = a->peer[m].life;
-    to->view.round[m] = a->peer[m].round;
+    to->view.round[m] = a->peer[m].life_round;
   }
 }
 

@@ -113,8 +113,11 @@ fill_session (struct call *c, const struct cluster_output *o)
 
     mint (array, m, s->rec.id, s->rec.writable, p);
     p->round = p->reach = cluster_member_round (array, m);
-    if (array->known[m] && a->round > p->reach)
-      p->reach = a->round;
+    p->life_round = cluster_member_life_round (array, m);
+    if (cluster_member_known (array, m, s))
+      p->reach = s->rec.part.length > 0 ? UINT64_MAX
+                 : a->round > p->reach  ? a->round
+                                        : p->reach;
   }
 }
 

@@ -224,7 +224,7 @@ struct answer {
     uint64_t fence;     /* nothing asked in an earlier epoch runs there */
     uint64_t lapse;     /* what was not flushed in an earlier one may be gone */
     uint64_t life;      /* since this one the same process serves it */
-    uint64_t round, reach; /* as in common/map.h */
+    uint64_t round, life_round, reach; /* as in common/map.h */
     char data[TOKEN_BYTES_MAX + 9], batch[TOKEN_BYTES_MAX + 9],
       intents[TOKEN_BYTES_MAX + 9]; /* export names */
   } peer[PLACES_MAX];
