@@ -89,7 +89,7 @@ static const struct field disk_fields[] = {
   { "uri", FIELD_URI, AT (uri) },
   { "path", FIELD_TEXT, AT (path) },
   { "cache", FIELD_TEXT, AT (cache), .optional = true },
-  { "size", FIELD_NUMBER, AT (size) },
+  { "size", FIELD_NUMBER, AT (size), .min = 1 },
   { "data_bytes", FIELD_NUMBER, AT (data_bytes), .max = MEMBER_DATA_BYTES_MAX },
   { "cluster", FIELD_UUID, AT (cluster), .optional = true },
   { NULL },

@@ -147,6 +147,15 @@ cluster_doubt_nonsense (struct cluster *c, uint64_t op,
           : hb->round > round + AHEAD_MAX                       ? "round"
           : hb->generation > c->identity.generation + AHEAD_MAX ? "generation"
                                                                 : NULL;
+  if (hb->size ==
+      0) { /* so is the record of a member that an import did not find */
+    cluster_refuse (c, op, CLUSTER_INVALID, "nonsense",
+                    "disk %.200s of node %s says that it has no bytes: see the "
+                    "log of its process, and start that again",
+                    hb->path, hb->node)
+      ->field = "size";
+    return true;
+  }
   if (field == NULL)
     return false;
   cluster_refuse (c, op, CLUSTER_INVALID, "nonsense",

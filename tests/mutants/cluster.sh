@@ -307,6 +307,8 @@ mutant blank-disk-may-be-any-copy test-cluster-copies cluster-disk.c \
                          : 0' '0'
 mutant old-clone-takes-over-at-once test-cluster-copies cluster-disk.c \
   'too_soon = cluster_old_copy' 'too_soon = 0 && cluster_old_copy'
+mutant disk-of-no-bytes-is-taken-in test-cluster-rules cluster-doubt.c \
+  'if (hb->size == 0) {' 'if (0) {'
 mutant nonsense-of-a-disk-is-taken-in test-cluster-rules cluster-doubt.c \
   'if (field == NULL)' 'if (1)'
 mutant nonsense-is-kept-for-an-import test-cluster-import cluster-admit.c \

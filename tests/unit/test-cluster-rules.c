@@ -201,6 +201,23 @@ all_are (bool alive)
   assert (session (writer)->alive == alive);
 }
 
+/* Nor may a disk say that it has no bytes: so does the record of a member that an import
+ * did not find, which goes with its place.
+ */
+static void
+test_no_bytes (void)
+{
+  struct cluster_disk_heartbeat hb;
+
+  begin_array ();
+  hb = disk_words (&world.disk[1], 0);
+  hb.size = 0;
+  REFUSED (CLUSTER_INVALID, "nonsense",
+           cluster_disk_heartbeat (engine, in, &hb));
+  assert (strcmp (world.answer.problem.field, "size") == 0);
+  assert (known (1)->rec.size > 0);
+}
+
 /* A pause of weftd's own makes nobody silent. */
 static void
 test_pause (void)
@@ -408,6 +425,7 @@ main (void)
   test_silence ();
   test_starting ();
   test_same ();
+  test_no_bytes ();
   test_pause ();
   test_old_database ();
   test_ended_sessions ();
