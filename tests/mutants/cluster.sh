@@ -419,6 +419,8 @@ mutant disk-is-well-again-by-a-start test-cluster-key cluster-disk.c \
   '    stored |= cluster_text_copy (d->rec.cache, sizeof d->rec.cache, "");' '    ;'
 mutant nobody-has-lost-anything "test-cluster-key sim-cluster" cluster-epoch.c \
   '      member->lapse = change->epoch;' '      ;'
+mutant rounds-given-since-vouch-for-a-disk test-cluster-key cluster-life.c \
+  'a->rec.member[member].life_round;' 'cluster_member_round (a, member);'
 mutant known-process-is-new-after-a-start test-cluster-key cluster-epoch.c \
   '(change->confirm[m] && !cluster_life_met (a->disk[m]))) {
       member->life' 'change->confirm[m]) {

@@ -246,9 +246,38 @@ test_kept (bool restarted)
   }
 }
 
+/* What the next process's disk had noted when that was met stays known, whoever gives it
+ * rounds since, and whatever becomes of weftd.  restarted: it is killed in between.
+ */
+static void
+test_life_round (bool restarted)
+{
+  unsigned last = attach_without_first ();
+  uint64_t fence = member (last)->fence;
+
+  rig.round = 7;
+  for (unsigned d = 0; d < DISKS; d++)
+    rig.disk[d].round = 7;
+  live_on (8);
+  start_again (last);
+  report (last);
+  UNTIL (member (last)->fence > fence && opens (last));
+  assert (cluster_member_life_round (array (), last) == 7);
+  if (restarted)
+    restart ();
+  rig.round = 9;
+  for (unsigned d = 0; d < DISKS; d++)
+    rig.disk[d].round = 9;
+  live_on (60);
+  assert (cluster_member_round (array (), last) == 9);
+  assert (cluster_member_life_round (array (), last) == 7);
+}
+
 int
 main (void)
 {
+  test_life_round (false);
+  test_life_round (true);
   test_kept (false);
   test_kept (true);
   test_lives ();
