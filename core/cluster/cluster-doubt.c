@@ -147,8 +147,8 @@ cluster_doubt_nonsense (struct cluster *c, uint64_t op,
           : hb->round > round + AHEAD_MAX                       ? "round"
           : hb->generation > c->identity.generation + AHEAD_MAX ? "generation"
                                                                 : NULL;
-  if (hb->size ==
-      0) { /* so is the record of a member that an import did not find */
+  /* So says the record of a member that an import did not find, of its disk. */
+  if (hb->size == 0) {
     cluster_refuse (c, op, CLUSTER_INVALID, "nonsense",
                     "disk %.200s of node %s says that it has no bytes: see the "
                     "log of its process, and start that again",
