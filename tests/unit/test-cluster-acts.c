@@ -268,3 +268,21 @@ nearly_joined (unsigned member)
   assert (rec ()->change.sessions);
   assert (rec ()->change.states[member] == MEMBER_IN_SYNC);
 }
+
+void
+kill_at_each (void (*day) (void))
+{
+  unsigned long actions;
+
+  world_init (1);
+  day ();
+  actions = world.actions;
+  for (unsigned long k = 1; k <= actions; k++) {
+    world_init (1);
+    weftd.kill_at = k;
+    day ();
+    /* The kill at the start of world_init is not reached: it acts before. */
+    assert (world.kills <= 1);
+  }
+  printf ("a kill after each of %lu actions\n", actions);
+}

@@ -35,6 +35,20 @@ begin_both (void)
   attach_until_granted (other);
 }
 
+/* The member is cut off, and both say so until it is out. */
+static void
+both_lose (unsigned m)
+{
+  cut_off (m);
+  while (state (m) != MEMBER_OUT) {
+    if (writer->op == 0)
+      lost (writer, m);
+    if (other->op == 0)
+      lost (other, m);
+    live ();
+  }
+}
+
 static unsigned
 writers (void)
 {
@@ -262,14 +276,7 @@ test_joiner_begins_anew (bool nearly)
 
   begin_both ();
   world.disk[1].slow = true;
-  cut_off (1);
-  while (state (1) != MEMBER_OUT) {
-    if (writer->op == 0)
-      lost (writer, 1);
-    if (other->op == 0)
-      lost (other, 1);
-    live ();
-  }
+  both_lose (1);
   heard_again (1);
   UNTIL (world.disk[1].phase == CLUSTER_JOIN_COPYING);
   fence = member (1)->fence;
@@ -353,14 +360,7 @@ test_last_copy (void)
   halves ();
   attach_until_granted (writer);
   attach_until_granted (other);
-  cut_off (0);
-  while (state (0) != MEMBER_OUT) {
-    if (writer->op == 0)
-      lost (writer, 0);
-    if (other->op == 0)
-      lost (other, 0);
-    live ();
-  }
+  both_lose (0);
   for (last = 1; cluster_array_can_leave_out (array (), last);)
     last++;
   cut_off (last);
@@ -582,14 +582,7 @@ test_end_is_not_forgotten (void)
   attach_until_granted (writer);
   attach_until_granted (other);
   world.disk[1].slow = true;
-  cut_off (1);
-  while (state (1) != MEMBER_OUT) {
-    if (writer->op == 0)
-      lost (writer, 1);
-    if (other->op == 0)
-      lost (other, 1);
-    live ();
-  }
+  both_lose (1);
   heard_again (1);
   UNTIL (world.disk[1].phase == CLUSTER_JOIN_COPYING &&
          rec ()->change.epoch == 0);
@@ -638,14 +631,7 @@ static void
 test_copies_later (void)
 {
   begin_both ();
-  cut_off (1);
-  while (state (1) != MEMBER_OUT) {
-    if (writer->op == 0)
-      lost (writer, 1);
-    if (other->op == 0)
-      lost (other, 1);
-    live ();
-  }
+  both_lose (1);
   world.disk[2].holds = true;
   detach (other);
   heard_again (1);
@@ -664,14 +650,7 @@ day (void)
   halves ();
   attach_until_granted (writer);
   attach_until_granted (other);
-  cut_off (2);
-  while (state (2) != MEMBER_OUT) {
-    if (writer->op == 0)
-      lost (writer, 2);
-    if (other->op == 0)
-      lost (other, 2);
-    live ();
-  }
+  both_lose (2);
   heard_again (2);
   UNTIL (whole () && other->states[2] == MEMBER_IN_SYNC);
   fall_silent (other);
@@ -686,23 +665,6 @@ day (void)
   detach (writer);
   detach (other);
   UNTIL (whole ());
-}
-
-static void
-test_every_kill (void)
-{
-  unsigned long actions;
-
-  world_init (1);
-  day ();
-  actions = world.actions;
-  for (unsigned long k = 1; k <= actions; k++) {
-    world_init (1);
-    weftd.kill_at = k;
-    day ();
-    assert (world.kills <= 1);
-  }
-  printf ("a kill after each of %lu actions\n", actions);
 }
 
 int
@@ -736,6 +698,6 @@ main (void)
   test_end_is_not_forgotten ();
   test_beside_nobody ();
   test_copies_later ();
-  test_every_kill ();
+  kill_at_each (day);
   return 0;
 }

@@ -190,6 +190,9 @@ void cut_off (unsigned member);
 void heard_again (unsigned member);
 void start_again (unsigned member);
 
+/* Live through this day, again and again, with a kill of weftd after each of its actions. */
+void kill_at_each (void (*day) (void));
+
 void tick (uint64_t ms);
 /* Store all steps; the answer to this operation, and nobody else hears one. */
 struct message said (uint64_t op);

@@ -78,24 +78,6 @@ day (void)
   assert (cluster_read_only (engine) == NULL);
 }
 
-static void
-test_every_kill (void)
-{
-  unsigned long actions;
-
-  world_init (1);
-  day ();
-  actions = world.actions;
-  for (unsigned long k = 1; k <= actions; k++) {
-    world_init (1);
-    weftd.kill_at = k;
-    day ();
-    /* The kill at the start of world_init is not reached: it acts before. */
-    assert (world.kills <= 1);
-  }
-  printf ("a kill after each of %lu actions\n", actions);
-}
-
 /* ---- Members, hosts and weftd come and go, and must end up whole. ---- */
 
 static void
@@ -260,7 +242,7 @@ int
 main (void)
 {
   test_random_start ();
-  test_every_kill ();
+  kill_at_each (day);
   test_random_runs ("a day", day, 150, 4, 60);
   test_random_runs ("life", life, 60, 3, 40);
   test_random_runs ("life in parts", life_in_parts, 60, 3, 40);
