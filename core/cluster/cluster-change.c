@@ -132,15 +132,25 @@ cluster_change_needs_sessions (const struct cluster *c,
 }
 
 bool
+cluster_change_stalls_by (const struct cluster_array *a,
+                          const struct cluster_session *s,
+                          const uint8_t states[])
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (s->lost[m] && states[m] != MEMBER_OUT)
+      return true;
+  return false;
+}
+
+bool
 cluster_change_stalls (const struct cluster *c, const struct cluster_array *a,
                        const uint8_t states[])
 {
   const struct cluster_session *s = NULL;
 
   while ((s = cluster_writer_next (c, a, s)))
-    for (unsigned m = 0; m < a->layout.members; m++)
-      if (s->lost[m] && states[m] != MEMBER_OUT)
-        return true;
+    if (cluster_change_stalls_by (a, s, states))
+      return true;
   return false;
 }
 

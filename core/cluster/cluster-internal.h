@@ -572,6 +572,10 @@ bool cluster_change_needs_sessions (const struct cluster *c,
 bool cluster_change_stalls (const struct cluster *c,
                             const struct cluster_array *a,
                             const uint8_t states[]);
+/* The same of this one. */
+bool cluster_change_stalls_by (const struct cluster_array *a,
+                               const struct cluster_session *s,
+                               const uint8_t states[]);
 /* Would these states leave some data without a copy?  Only members that are in-sync
  * now, and stay so, count as copies.
  */

@@ -234,16 +234,11 @@ cluster_rebuild_writers_well (const struct cluster *c,
 
   *ill = NULL;
   cluster_change_states (a, states);
-  while ((s = cluster_writer_next (c, a, s))) {
-    bool well = s->heard && s->alive;
-
-    for (unsigned m = 0; m < a->layout.members; m++)
-      well &= !s->lost[m] || states[m] == MEMBER_OUT;
-    if (!well) {
+  while ((s = cluster_writer_next (c, a, s)))
+    if (!s->heard || !s->alive || cluster_change_stalls_by (a, s, states)) {
       *ill = s;
       return false;
     }
-  }
   if (cluster_array_writer (c, a))
     return true;
   for (unsigned m = 0; m < a->layout.members; m++)
