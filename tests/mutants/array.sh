@@ -431,3 +431,8 @@ mutant error-of-a-server-is-a-loss test-array-flush array-answer.c \
   '&& !a->config.service;' ';'
 mutant reach-of-a-return-in-vain-is-forgotten test-array-round array-epoch.c \
   'if (reach < m->reach)' 'if (1)'
+
+mutant image-that-was-only-tried-is-answered test-array-part array-read.c \
+  '    else if (only_reads (a, p) && p->bad & 1) {' '    else if (0) {'
+mutant joiner-is-not-asked test-array-part array-join.c \
+  'if (round && a->round.shared &&' 'if (0 &&'

@@ -313,6 +313,76 @@ test_much_to_clear (void)
   end ();
 }
 
+/* An image of others was only to be seen whether it can be read, and while it was on its
+ * way the data's member went out: what it had then may be of before what was written out
+ * for that, so it is read again.  readonly: so it is for who only reads.
+ */
+static void
+test_image_of_before (bool readonly)
+{
+  struct array_request theirs = read_of (24);
+
+  config.batches = true;
+  config.readonly = readonly;
+  if (!readonly) {
+    config.part_offset = PART * UNIT;
+    config.part_length = (PART_END - PART) * UNIT;
+  }
+  begin (LAYOUT_RAID10, 4);
+  memset (members[2] + 12 * UNIT, 1, UNIT);
+  submit (&theirs);
+  answer_only (IO_READ, 0, 12 * UNIT, 4096, EIO);
+  assert (is_io (0, IO_READ, 2, 12 * UNIT, 4096));
+  prepare (2, "oiii");
+  while (notices_prepared == 0) {
+    assert (ios_count > 1);
+    answer (ios_count - 1, 0);
+  }
+  commit_states (2, "oiii");
+  while (ios_count > 1)
+    answer (ios_count - 1, 0);
+  answer (0, 0);
+  assert (!done (&theirs));
+  memset (members[2] + 12 * UNIT, 2, UNIT); /* the image has come by now */
+  answer_only (IO_READ, 2, 12 * UNIT, 4096, 0);
+  assert (done (&theirs) && theirs.error == 0 && back[0] == 2);
+  answer_all ();
+  end ();
+}
+
+/* A joiner may have rounds from others by then: it is asked in two steps before it counts
+ * as one that has what was written before.
+ */
+static void
+test_joiner_is_asked (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+  unsigned asked = 0;
+
+  config.batches = config.rounds = true;
+  config.extent_bytes = 4 * UNIT;
+  config.round = config.member_round[0] = config.member_round[1] = 10;
+  config.part_length = 4 * UNIT;
+  rig_states ("iij", config.states);
+  begin (LAYOUT_RAID1, 3);
+  submit (&w);
+  for (unsigned i = 0; i < 6; i++) {
+    answer_all ();
+    tick_after (1000 * MS);
+  }
+  answer_all ();
+  assert (done (&w) && w.error == 0);
+  prepare (2, "iii");
+  while (ios_count > 0) {
+    asked += ios[0]->kind == IO_ROUND && ios[0]->member == 2;
+    answer (0, 0);
+  }
+  assert (notices_prepared == 1 && asked == 2);
+  commit_states (2, "iii");
+  answer_all ();
+  end ();
+}
+
 int
 main (void)
 {
@@ -325,5 +395,8 @@ main (void)
   test_bad_spot ();
   test_clear ();
   test_much_to_clear ();
+  test_image_of_before (false);
+  test_image_of_before (true);
+  test_joiner_is_asked ();
   return 0;
 }
