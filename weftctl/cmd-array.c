@@ -163,8 +163,8 @@ print_array (const json_t *array)
     printf ("  sessions  none\n");
   else {
     printf ("\n");
-    table_of (sessions, "SESSION|MODE|PART|NODE|>PID|>HEARD|URI",
-              "session|mode|part:part|node|pid:number|last_heard_ms:age|uri",
+    table_of (sessions, "SESSION|MODE|NODE|>PID|>HEARD|PART|URI",
+              "session|mode|node|pid:number|last_heard_ms:age|part:part|uri",
               NULL, 2);
   }
 }

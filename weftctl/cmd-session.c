@@ -12,9 +12,9 @@ int
 cmd_session_ls (struct ctl *ctl, const struct args *args)
 {
   return ctl_ls (ctl, "/api/v1/sessions", "sessions",
-                 "SESSION|ARRAY|MODE|PART|NODE|>PID|>HEARD|URI",
-                 "session|array|mode|part:part|node|pid:number|"
-                 "last_heard_ms:age|uri",
+                 "SESSION|ARRAY|MODE|NODE|>PID|>HEARD|PART|URI",
+                 "session|array|mode|node|pid:number|last_heard_ms:age|"
+                 "part:part|uri",
                  NULL);
 }
 
