@@ -220,7 +220,10 @@ def test_a_host_of_its_own(guest):
               f"nbdkit -f -i {ADDRESS} -p 10809 --tls=require "
               "--tls-verify-peer --tls-certificates=/etc/weft/tls weft array=a "
               f"admin=https://{ADDRESS}:7380 uri=nbds://{ADDRESS}:10809 node=g")
+    # It has a session a while before it listens.
     eventually(lambda: ctl(guest, "array show a")["sessions"], 120, every=1)
+    eventually(lambda: f":{10809:04X} " in guest.run(
+        "awk '$4 == \"0A\" { print $2 \" \" }' /proc/net/tcp"), 120, every=1)
     attach_by_weftctl(guest, "/dev/nbd0")
     guest.run("systemctl stop tls", timeout=180)
 
