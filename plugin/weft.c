@@ -120,12 +120,14 @@ set_part (const char *value)
   if (offset == -1)
     return -1;
   length = plus[1] ? nbdkit_parse_size (plus + 1) : 0;
-  if (length == 0 && plus[1])
+  if (length == -1)
+    return -1;
+  if (length == 0 && plus[1]) {
     nbdkit_error ("part=%s: nothing is in it; give a length above 0, or none "
                   "for all up to the array's end",
                   value);
-  if (length == -1 || (length == 0 && plus[1]))
     return -1;
+  }
   params.part_offset = offset;
   params.part_length = length;
   part_given = true;

@@ -220,9 +220,9 @@ map_run (const struct resync *r, unsigned member, uint64_t *at, uint64_t *start)
 {
   const struct map *map = &r->map[member];
   uint64_t end = *start = map_next (map, *at);
+  bool settle = map_has (map, end) && settles (r, member, end);
 
-  while (map_has (map, end) &&
-         settles (r, member, end) == settles (r, member, *start))
+  while (map_has (map, end) && settles (r, member, end) == settle)
     end += EXTENT_BYTES;
   *at = end;
   if (end > map->data_bytes)

@@ -71,8 +71,7 @@ mutant resync-of-what-others-write test-resync resync.c \
 mutant resync-settles-what-others-write test-resync resync.c \
   'while (a->length > 0 && !settles (r, r->member, a->offset));' 'while (0);'
 mutant resync-run-goes-on-to-what-others-write test-resync resync.c \
-  '  while (map_has (map, end) &&
-         settles (r, member, end) == settles (r, member, *start))' \
+  '  while (map_has (map, end) && settles (r, member, end) == settle)' \
   '  while (map_has (map, end))'
 mutant end-settles-what-others-write test-resync resync.c \
   '.kind = settles (r, r->member, start) ? BATCH_SETTLE : BATCH_CLEAR,' \
