@@ -47,6 +47,10 @@ struct array_config {
    * with EPERM; what is read elsewhere is read as by a reader.
    */
   uint64_t part_offset, part_length;
+  /* Others write at the same time, and what we may write comes and goes (array-lease.c).
+   * There is no part then.  lease_all: we begin with a lease of the whole array.
+   */
+  bool leases, lease_all;
   bool batches; /* members have a batch door */
   /* Its one member is who serves the array to several hosts: a FLUSH is asked of it
    * even if we have written nothing, and one that fails tells that something may be
@@ -88,6 +92,13 @@ enum array_flags {
   ARRAY_COVER = 4,    /* FLUSH: wait as well until all that it stands for is
                          covered by rounds (array-round.c), so that all intent
                          bits may be cleared */
+  ARRAY_RECOVER = 8,  /* READ, WRITE, ZERO of a resync, within what array_lease_recover
+                         has named: it need not wait until that is recovered */
+};
+
+/* Bytes of the array. */
+struct array_range {
+  uint64_t offset, length;
 };
 
 struct array_extent {
@@ -171,6 +182,10 @@ enum array_notice_kind {
   NOTICE_DATA_LOST,
   /* Tell weftd that we are prepared for `epoch`. */
   NOTICE_PREPARED,
+  /* Requests wait for leases: array_lease_wants says for which. */
+  NOTICE_LEASE,
+  /* Ranges were left: array_lease_left takes them, and weftd is to have them back. */
+  NOTICE_LEFT,
 };
 
 struct array_notice {
@@ -266,6 +281,44 @@ void array_commit (struct array *a, uint64_t epoch,
  * copies that lack them, too.  It does not say whether they are connected.
  */
 uint64_t array_epoch (const struct array *a);
+
+/* ---- Leases by range (config.leases; array-lease.c, docs/PROTOCOL.md "Leases") ----
+ *
+ * A write, zero, trim or accept that does not lie within what we hold waits.  A read
+ * waits only where it has to mend something; elsewhere it reads as by a reader what we
+ * do not hold.  What we hold is in multiples of LEASE_BYTES, but for the array's end.
+ */
+
+/* What the requests wait for that wait, the first first: at most `max` ranges, each of
+ * one request, rounded out.  Returns how many.
+ */
+unsigned array_lease_wants (const struct array *a, struct array_range *wants,
+                            unsigned max);
+/* These ranges are ours from now on.  Requests that waited for them begin before any
+ * can be left again; and our next FLUSH makes stable whatever any member has.
+ */
+void array_lease_grant (struct array *a, const struct array_range *granted,
+                        unsigned count, uint64_t now_ns);
+/* These as well; but copies may differ there, so requests wait, but for those of
+ * ARRAY_RECOVER, until array_lease_recovered.
+ */
+void array_lease_recover (struct array *a, const struct array_range *ranges,
+                          unsigned count, uint64_t now_ns);
+void array_lease_recovered (struct array *a, uint64_t now_ns);
+/* Give back all of `must`, and around it what lies in `wish`, is ours, and was not
+ * written for LEASE_COLD_MS.  No request begins there from now on.  When those that
+ * have begun are done, and all their copies are written, for joining members too, the
+ * ranges are left: NOTICE_LEFT.  Also what was not ours is left then.
+ */
+void array_lease_leave (struct array *a, const struct array_range *must,
+                        const struct array_range *wish, uint64_t now_ns);
+/* Take up to `max` ranges that were left; returns how many.  Ask until it is 0. */
+unsigned array_lease_left (struct array *a, struct array_range *left,
+                           unsigned max);
+/* All that is ours, or was and is not left yet; ascending, from malloc.  Returns how
+ * many; 0: *list is NULL.
+ */
+size_t array_lease_all (const struct array *a, struct array_range **list);
 
 /* Fail all requests that wait, and all that come later, with `error` (ESHUTDOWN:
  * the session is over, or the process ends).  A request that is in flight ends when

@@ -59,8 +59,20 @@
 /* A member that has not answered a request for so long is lost. */
 #define IO_TIMEOUT_MS_DEFAULT 15000
 
-/* Sessions that write an array at the same time, each a part of it. */
+/* Sessions that write an array at the same time, each a part of it, or by leases. */
 #define WRITERS_MAX 32
+
+/* Leases by range: what they are multiples of; the pieces in which conflicts are
+ * counted and near which prefetched leases end; how many a session and an array has;
+ * how many ranges are asked for at once; for how long a range was not written that is
+ * given back with what lies beside it.
+ */
+#define LEASE_BYTES 512
+#define LEASE_REGION_BYTES KiB (16)
+#define SESSION_LEASES_MAX 16384
+#define ARRAY_LEASES_MAX 65536
+#define LEASE_ASKS_MAX 4
+#define LEASE_COLD_MS 10000
 
 /* Control connections to weftd. */
 #define HEARTBEAT_MS 1000

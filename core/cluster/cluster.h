@@ -224,6 +224,16 @@ struct cluster_array {
   uint64_t ordered_live_ms; /* when an administrator last ended a session */
   unsigned due;     /* enum due: what is to be looked at (cluster-settle.c) */
   bool stood_still; /* with a change under way, when cluster_end last looked */
+  struct cluster_leases *leases; /* who has leases of what; NULL: nobody shares it so */
+};
+
+/* A session that shares its array by leases (cluster-lease.c). */
+struct cluster_lessee {
+  bool declared;   /* this weftd knows all of its leases */
+  uint64_t number; /* of the last GIVE that was carried out */
+  uint64_t order;  /* the order to recover that it knows of, as it says; 0: none */
+  unsigned news, told_news; /* counts what it is to be told; as of the last reply */
+  uint64_t gets, revokes;   /* ever: ranges granted, and asked back */
 };
 
 struct cluster_session {
@@ -232,6 +242,7 @@ struct cluster_session {
   struct waiting *poll;       /* its long poll; NULL: none now */
   bool heard, alive;          /* as for a disk, with SESSION_TTL_MS */
   struct cluster_doubt doubt; /* of what it said last */
+  struct cluster_lessee lessee; /* where it shares by leases */
   bool draining;
   char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
   uint64_t last_live_ms;
@@ -309,6 +320,7 @@ enum cluster_reply_kind {
   CLUSTER_REPLY_SESSION, /* to a session's heartbeat or `lost` */
   CLUSTER_REPLY_NODE,    /* changed */
   CLUSTER_REPLY_JOB,     /* begun: the drain of `node` */
+  CLUSTER_REPLY_LEASES,  /* what was given back is free, and `granted` is the session's */
   CLUSTER_REPLY_DONE,    /* deleted, detached, forgotten */
 };
 
@@ -334,6 +346,8 @@ struct cluster_output {
   uint64_t op;
   enum cluster_reply_kind reply;
   struct cluster_problem *problem; /* freed with the step */
+  struct cluster_part *granted; /* LEASES: freed with the step */
+  unsigned granted_count;
 
   /* CHANGED: `object` says which.  REPLY: what it is about.  Pointers into the
    * engine, NULL where the object is gone; key and name are always there.
@@ -433,6 +447,7 @@ struct cluster_attach {
   uint64_t pid;
   bool writable;
   struct cluster_part part; /* writable: length 0: all, alone */
+  bool leases; /* writable: beside others, by leases; part is the whole array then */
   bool service;   /* to serve the array; it stands by while another does */
   bool takeover;  /* from a holder that lives, too */
   bool by_admin;  /* an administrator asks, and no node for itself */
@@ -457,7 +472,26 @@ struct cluster_session_heartbeat {
   bool has_stats;
   struct array_stats stats;
   bool draining;
+  uint64_t order; /* see struct cluster_lessee */
   uint64_t wait_ms;
+};
+
+/* What a session that shares by leases says of them.  All of it may be empty.  The lists
+ * are the caller's.
+ */
+struct cluster_lease_ask {
+  struct cluster_part must, wish; /* wish contains must */
+};
+struct cluster_lease_words {
+  char instance[CLUSTER_INSTANCE_BYTES];
+  uint64_t number; /* of what is given back, declared and recovered; 0: nothing is */
+  bool declare;
+  struct cluster_part *declared, *given;
+  unsigned declared_count, given_count;
+  uint64_t recovered; /* the order that is carried out; 0: none */
+  struct cluster_lease_ask ask[LEASE_ASKS_MAX];
+  unsigned asks;
+  uint64_t wait_ms; /* how long it may wait for what it asks */
 };
 
 struct cluster;
@@ -505,6 +539,12 @@ void cluster_attach (struct cluster *c, const struct cluster_input *in,
 void cluster_session_heartbeat (struct cluster *c,
                                 const struct cluster_input *in, uint64_t id,
                                 const struct cluster_session_heartbeat *hb);
+/* Answered with CLUSTER_REPLY_LEASES; 409 "declare": the session is to say all of its
+ * leases first; 409 "leases-wait": others have what it asks for, ask again.
+ */
+void cluster_session_leases (struct cluster *c, const struct cluster_input *in,
+                             uint64_t id,
+                             const struct cluster_lease_words *words);
 void cluster_session_lost (struct cluster *c, const struct cluster_input *in,
                            uint64_t id, unsigned member, uint64_t round,
                            const char *reason);
@@ -838,6 +878,47 @@ void cluster_session_told (const struct cluster *c,
                            const struct cluster_array *a,
                            const struct cluster_session *s, uint64_t epoch,
                            bool no_news, struct cluster_session_told *r);
+
+/* What a session that shares by leases is told in the answer to a heartbeat; the caller
+ * frees both lists.  recover: the number of an order that it does not know yet.
+ */
+struct cluster_lease_told {
+  struct cluster_lease_ask *revoke;
+  unsigned revokes;
+  uint64_t recover;
+  struct cluster_part *ranges;
+  unsigned count;
+};
+void cluster_lease_told (const struct cluster *c, const struct cluster_array *a,
+                         const struct cluster_session *s,
+                         struct cluster_lease_told *told);
+
+/* Who holds what, for people: the array in LEASE_CELLS cells of `cell_bytes` each.  False:
+ * nobody shares the array by leases.
+ */
+#define LEASE_CELLS 256
+#define LEASE_MINUTES 5
+struct cluster_lease_cell {
+  uint64_t holder;      /* the session that has the most of it; 0: nobody has any */
+  uint64_t held_bytes;  /* by that one */
+  uint64_t other_bytes; /* by all others */
+  uint64_t orphan_bytes; /* to be recovered */
+  /* In the last LEASE_MINUTES minutes: asks that met others' leases, and leases that
+   * were asked back.
+   */
+  unsigned conflicts, revokes;
+};
+struct cluster_lease_map {
+  uint64_t cell_bytes;
+  unsigned leases, waiting; /* spans; asks that wait */
+  uint64_t held_bytes, orphan_bytes;
+  uint64_t conflicts, revokes; /* since weftd's start */
+  uint64_t recoverer;          /* the session that recovers; 0: none does */
+  unsigned undeclared; /* sessions that have not said what they hold */
+  struct cluster_lease_cell cell[LEASE_CELLS];
+};
+bool cluster_lease_map (const struct cluster *c, const struct cluster_array *a,
+                        struct cluster_lease_map *map);
 
 /* Does all of this range lie in the part?  Have two parts bytes in common? */
 bool cluster_part_has (const struct cluster_part *part, uint64_t offset,

@@ -1,0 +1,44 @@
+/* lease-window.h: how much more than it needs a host asks for (Redbud paper, section
+ * 4.1, equations 1 and 2).
+ *
+ * Pure.  A get or a revoke of age t (in seconds, 0.001 at least) weighs log_n t up to
+ * t = n, 1 between n and 1/n, and 1 / |log_n t| beyond, with n = 0.8: the paper's
+ * equation 1 as printed falls to 0 at an age of 1 s and rises again.  The window is
+ *
+ *   LEASE_WINDOW_INIT × (sum over gets − sum over revokes), from 0 to LEASE_WINDOW_MAX
+ *
+ * over the gets that form one run up to the request (with gaps of LEASE_RUN_GAP at
+ * most), and the revokes that meet that run.
+ */
+
+#ifndef WEFT_LEASE_WINDOW_H
+#define WEFT_LEASE_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "array/array.h"
+
+#define LEASE_WINDOW_INIT KiB (16)
+#define LEASE_WINDOW_MAX GiB (1)
+#define LEASE_RUN_GAP KiB (64)
+#define LEASE_EVENTS 64 /* the last ones count */
+
+struct lease_event {
+  uint64_t at_ms;
+  struct array_range range;
+  bool revoke;
+};
+struct lease_window { /* begins as zeros */
+  struct lease_event event[LEASE_EVENTS];
+  unsigned count; /* ever */
+};
+
+void lease_window_note (struct lease_window *w, const struct array_range *range,
+                        bool revoke, uint64_t now_ms);
+/* The bytes beside this request that are worth asking for, the request noted before. */
+uint64_t lease_window_bytes (const struct lease_window *w,
+                             const struct array_range *request,
+                             uint64_t now_ms);
+
+#endif /* WEFT_LEASE_WINDOW_H */
