@@ -253,6 +253,8 @@ reply_body (struct loop *l, struct store_txn *t, const struct cluster_output *o,
       return json_pack ("{so sb}", "session", text_session (o->id), "deleted",
                         1);
     return view_gone (o);
+  case CLUSTER_REPLY_LEASES: /* its route has a reply of its own */
+    break;
   }
   abort ();
 }
