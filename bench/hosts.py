@@ -9,6 +9,7 @@ How a client comes at the array is said by `way`, here alone:
           must keep to its own part.  Members are plain file servers.
   ro      an array process on its host, by weftd, for reading only
   shared  an array process on its host, by weftd, for reading and writing its part
+  leases  the same, but it writes what it has leases of; `kind` says how much it asks for
   direct  no array: the one member itself, over the network
 """
 
@@ -23,7 +24,7 @@ from netcluster import ARRAY_PORT, MEMBER_PORT, PORT, NetCluster
 from wefttest import at_once, eventually, run
 
 MIB = 1 << 20
-WAYS = ("map", "ro", "shared", "direct")
+WAYS = ("map", "ro", "shared", "leases", "direct")
 # What a switch has for a port: 0.1 s of it.
 QUEUE = "100ms"
 
@@ -37,10 +38,10 @@ def disk_of(ms):
 
 class Hosts(NetCluster):
     def __init__(self, directory, members, clients, part, way="map", disk_ms=0,
-                 apart=False, **options):
+                 apart=False, kind="adaptive", **options):
         """`part`: how many bytes of the array each client has.  apart: clients are on
         hosts without members."""
-        self.way, self.part = way, part
+        self.way, self.part, self.kind = way, part, kind
         self.users = [f"h{i + apart * members}" for i in range(clients)]
         super().__init__(directory, members, attached=False,
                          member_args=disk_of(disk_ms), **options)
@@ -66,6 +67,8 @@ class Hosts(NetCluster):
                   f"admin=http://{self.address('w')}:{PORT}", *self.array_args]
         if self.way == "ro":
             return [*words[:1], "-r", *words[1:]]
+        if self.way == "leases":
+            return [*words, "mode=shared", f"leases={self.kind}"]
         return [*words, "mode=shared", f"part={self.begin(host)}+{self.part}"]
 
     def socket(self, host):
@@ -100,7 +103,7 @@ class Hosts(NetCluster):
             raise Failed(f"{name}: {self.log(name)[-600:]}")
 
     def __enter__(self):
-        if self.way in ("ro", "shared"):
+        if self.way in ("ro", "shared", "leases"):
             super().__enter__()
         else:
             self._network_up()
@@ -159,14 +162,16 @@ class Hosts(NetCluster):
         return [p.pid for n, p in self.processes.items()
                 if n.startswith("use-") == (kind == "arrays")]
 
-    def run(self, work, users, requests=None):
-        """All of them at once, each in its part, with so many requests, or as many as it
-        has room for.  Returns the seconds that each of them took."""
+    def run(self, work, users, requests=None, ahead=0):
+        """All of them at once, each in its part, or in that of the user so many places
+        ahead, with so many requests, or as many as it has room for.  Returns the seconds
+        that each of them took."""
         does, length, depth, words = work
 
         def client(host):
+            place = (self.users.index(host) + ahead) % len(users)
             return Client(self.client_uri(host),
-                          (does, length, depth, (*words, str(self.begin(host)))),
+                          (does, length, depth, (*words, str(place * self.part))),
                           requests or self.part // length, self.part,
                           inside=self.inside(host))
 
