@@ -54,10 +54,12 @@ host_answered (struct host *h, enum host_do kind, const struct host_answer *a,
 
   assert (w->under_way);
   w->under_way = false;
-  if (kind == HOST_DO_BEAT)
-    w->due_ms = w->sent_ms + (a->status == 200 ? BEAT_MS_MIN : HOST_RETRY_MS);
+  if (a->status != 200)
+    w->due_ms = (kind == HOST_DO_BEAT ? w->sent_ms : now_ms) + HOST_RETRY_MS;
+  else if (kind == HOST_DO_BEAT && !a->at_once)
+    w->due_ms = w->sent_ms + BEAT_MS_MIN;
   else
-    w->due_ms = a->status == 200 ? 0 : now_ms + HOST_RETRY_MS;
+    w->due_ms = 0;
   if (a->status == 200) {
     if (h->heard_ms < w->sent_ms)
       h->heard_ms = w->sent_ms;

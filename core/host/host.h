@@ -122,6 +122,8 @@ struct host_answer {
   int status;       /* of HTTP; 0 or -1: there was no answer */
   const char *code; /* of a problem; NULL: none */
   uint64_t retry_after_ms;
+  bool
+    at_once; /* it brought news of leases, so weftd is to be heard again at once */
   struct host_view view; /* with status 200 */
 };
 
