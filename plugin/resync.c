@@ -225,15 +225,18 @@ tell_progress (struct copier *t)
 
 /* As resync_run says. */
 static int
-run (struct engine *e, const struct layout *l, struct control *c, bool ending)
+run (struct engine *e, const struct layout *l, struct control *c,
+     enum resync_mode mode)
 {
+  struct array_range part = { params.part_offset, params.part_length };
+  bool ending = mode == RESYNC_AT_END;
   struct copier t = { .engine = e, .control = c };
   enum member_state states[ARRAY_MEMBERS_MAX];
   struct resync_action a = { .error = ENOMEM };
   const struct resync_place *bad;
   size_t count;
 
-  t.resync = resync_new (l, params.part_offset, params.part_length, ending);
+  t.resync = resync_new (l, &part, part.length > 0, mode);
   t.buf = malloc (l->unit);
   if (t.resync == NULL || t.buf == NULL)
     goto out;
@@ -265,11 +268,11 @@ out:
 int
 resync_run (struct engine *e, const struct layout *l, struct control *c)
 {
-  return run (e, l, c, false);
+  return run (e, l, c, RESYNC_AT_ATTACH);
 }
 
 void
 resync_settle (struct engine *e, const struct layout *l, struct control *c)
 {
-  run (e, l, c, true);
+  run (e, l, c, RESYNC_AT_END);
 }

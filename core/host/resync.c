@@ -14,6 +14,11 @@
  * an extent that has anything else, the bits stay that others have left: nobody but who
  * writes the whole array can make all of it equal.
  *
+ * So it is with orphans.  These may begin and end anywhere, so what is copied of a unit is
+ * cut into pieces that can be halved.  A piece that is less than a block, and that no copy
+ * can be read of, is told to nobody, for the rest of the block is another's; the bit that
+ * stays has it looked at again.
+ *
  * The array engine clears the bits in its own time: when their extents are idle
  * and flushed, and all members in-sync.  If the process dies before that, the bits
  * are still set, and the next attach does it all again.
@@ -41,6 +46,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/spans.h"
 #include "format/bad.h"
 #include "resync.h"
 
@@ -70,8 +76,8 @@ struct map {
 
 struct resync {
   struct layout layout;
-  uint64_t part_offset, part_length;
-  bool ending;
+  struct spans ranges; /* of an owner of no meaning; none: the whole array */
+  enum resync_mode mode;
   enum phase phase;
   enum resync_kind asked; /* the last action */
   unsigned tries;         /* loads that came to nothing */
@@ -86,13 +92,15 @@ struct resync {
   bool open;     /* LOWERING: its door */
   bool handed;   /* HANDING_OVER: it has begun */
 
-  /* The unit that is copied, ... */
+  /* The unit that is copied, or a piece of it that lies in the ranges, ... */
   struct layout_piece unit; /* of length 0: none */
+  uint64_t rest, rest_end;  /* what of the whole unit lies behind it */
   uint32_t unit_at, length; /* ... the piece of it ... */
   unsigned copy, tried; /* ... and copies that it can't be read from, as bits */
 
-  bool doors; /* they are open, or can't be */
-  bool stays; /* they can't be: bits stay where something is bad */
+  bool doors;  /* they are open, or can't be */
+  bool stays;  /* they can't be: bits stay where something is bad */
+  bool untold; /* something is bad that is less than a block */
   bool older; /* weftd knows that one is taken where the newest can't be read */
   struct resync_place *bad;
   size_t bad_count;
@@ -103,17 +111,18 @@ struct resync {
 };
 
 struct resync *
-resync_new (const struct layout *l, uint64_t part_offset, uint64_t part_length,
-            bool ending)
+resync_new (const struct layout *l, const struct array_range *ranges,
+            unsigned count, enum resync_mode mode)
 {
   struct resync *r = calloc (1, sizeof *r);
 
   assert (EXTENT_BYTES % l->unit == 0 && l->unit % BAD_BLOCK_BYTES == 0);
   if (r) {
     r->layout = *l;
-    r->part_offset = part_offset;
-    r->part_length = part_length;
-    r->ending = ending;
+    r->mode = mode;
+    for (unsigned i = 0; i < count; i++)
+      spans_set (&r->ranges, ranges[i].offset,
+                 ranges[i].offset + ranges[i].length, 1);
   }
   return r;
 }
@@ -134,6 +143,7 @@ resync_free (struct resync *r)
   if (r == NULL)
     return;
   forget_maps (r);
+  spans_free (&r->ranges);
   free (r->bad);
   free (r);
 }
@@ -203,13 +213,22 @@ map_next (const struct map *map, uint64_t at)
   return x * EXTENT_BYTES;
 }
 
+static bool
+ends (const struct resync *r)
+{
+  return r->mode == RESYNC_AT_END || r->mode == RESYNC_AT_LEASES_END;
+}
+
 /* May bits fall of this extent that others have left?  Not where others may write. */
 static bool
 settles (const struct resync *r, unsigned member, uint64_t extent)
 {
-  return r->part_length == 0 ||
-         layout_within (&r->layout, member, extent, EXTENT_BYTES,
-                        r->part_offset, r->part_length);
+  const struct span *part = r->ranges.span;
+
+  return r->mode != RESYNC_AT_LEASES_END &&
+         (r->ranges.count == 0 ||
+          layout_within (&r->layout, member, extent, EXTENT_BYTES, part->start,
+                         part->end - part->start));
 }
 
 /* The next run of extents with bits at `*at` or behind, which becomes its end; all
@@ -241,7 +260,7 @@ load (struct resync *r, const enum member_state states[],
     a->member = r->member;
     return true;
   }
-  if (r->ending)
+  if (ends (r))
     turn_to (r, LOWERING);
   else if (r->extents > 0 && r->layout.copies > 1)
     turn_to (r, COPYING);
@@ -264,12 +283,44 @@ first_dirty (const struct resync *r, const struct layout_piece *unit)
   return c;
 }
 
-/* The next unit of the part with a copy in a dirty extent; false: there is none. */
+/* The next piece of the unit that lies in the ranges: as large as can be halved down to
+ * what leases are multiples of.  False: there is none.
+ */
+static bool
+next_piece (struct resync *r)
+{
+  uint64_t end = r->rest_end, length = r->layout.unit;
+
+  if (r->ranges.count > 0) {
+    unsigned i = spans_find (&r->ranges, r->rest);
+    const struct span *s = &r->ranges.span[i];
+
+    if (i == r->ranges.count || s->start >= end)
+      return false;
+    if (r->rest < s->start)
+      r->rest = s->start;
+    if (end > s->end)
+      end = s->end;
+  }
+  if (r->rest >= end)
+    return false;
+  while (r->rest % length > 0 || length > end - r->rest)
+    length /= 2;
+  layout_map (&r->layout, r->rest, length, &r->unit);
+  r->rest += length;
+  return true;
+}
+
+/* The next unit, or piece of it, that is to be copied: with a copy in a dirty extent.
+ * False: there is none.
+ */
 static bool
 next_unit (struct resync *r)
 {
   const struct layout *l = &r->layout;
 
+  if (next_piece (r))
+    return true;
   for (; r->member < l->members; r->member++, r->at = 0)
     while (r->at < l->member_bytes) {
       uint64_t offset;
@@ -284,12 +335,14 @@ next_unit (struct resync *r)
       }
       c = layout_unmap (l, r->member, r->at, &offset, &length);
       r->at += length;
-      if (c < 0 ||
-          (r->part_length > 0 && (offset < r->part_offset ||
-                                  offset - r->part_offset >= r->part_length)))
+      if (c < 0)
         continue;
       layout_map (l, offset, length, &r->unit);
-      if (first_dirty (r, &r->unit) == (unsigned) c)
+      if (first_dirty (r, &r->unit) != (unsigned) c)
+        continue;
+      r->rest = offset;
+      r->rest_end = offset + length;
+      if (next_piece (r))
         return true;
     }
   r->unit.length = 0;
@@ -423,6 +476,9 @@ tell (struct resync *r, const enum member_state states[],
       const struct resync_place *bad = &r->bad[r->at];
       struct layout_piece p;
 
+      r->untold |= bad->length < BAD_BLOCK_BYTES;
+      if (bad->length < BAD_BLOCK_BYTES)
+        continue;
       layout_map (&r->layout, bad->offset, bad->length, &p);
       for (unsigned c = 0; c < p.copies; c++)
         if (p.copy[c].member == r->member)
@@ -450,6 +506,10 @@ tell (struct resync *r, const enum member_state states[],
 static bool
 hand_over (struct resync *r, struct resync_action *a)
 {
+  if (r->mode == RESYNC_OF_ORPHANS) {
+    end (r, 0, !r->untold);
+    return false;
+  }
   a->kind = RESYNC_SETTLED;
   if (!r->handed) {
     r->handed = true;
@@ -576,7 +636,7 @@ resync_done (struct resync *r, int error)
     r->error = error;
     if (error == 0)
       r->member++;
-    else if (r->ending)
+    else if (ends (r))
       end (r, error, false);
     else
       r->phase = LOSING;
@@ -623,7 +683,7 @@ resync_done (struct resync *r, int error)
      * FLUSH fails, and all is copied again.
      */
     if (error == EIO && ++r->copied < COPY_TRIES) {
-      r->begun = r->bad_count = 0;
+      r->begun = r->bad_count = r->rest = r->rest_end = 0;
       turn_to (r, COPYING);
     }
     else if (error)
@@ -633,7 +693,7 @@ resync_done (struct resync *r, int error)
     break;
   case RESYNC_OPEN:
   case RESYNC_SEND:
-    if (error && r->ending)
+    if (error && ends (r))
       end (r, error, false);
     r->stays |= error != 0;
     r->door += r->phase == OPENING;

@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "array/array.h"
 #include "format/batch.h"
 #include "format/format.h"
 #include "layout/layout.h"
@@ -79,20 +80,34 @@ struct resync_action {
   /* OVER: */
   int error;    /* not 0: copies may differ, so no client may be let in */
   bool settled; /* without error: copies are equal and stable, or known as bad,
-                   and the array engine was told so.  If not, intent bits stay set
-                   until the next attach, but clients may be let in */
+                   and the array engine was told so (but for orphans).  If not, intent
+                   bits stay set until the next attach, but clients may be let in */
 };
 
 struct resync;
 
-/* part_length > 0: only what lies in this part of the array is made equal, and only
- * intent bits fall of extents that have nothing else, for others write there.
- * ending: the clean end, when all that was written is stable on all copies and no
- * client is left: no data is copied, only intent bits are cleared at the members.
+/* What a resync is for.  At the clean end all that was written is stable on all copies,
+ * and no client is left: no data is copied, only intent bits are cleared at the members.
+ */
+enum resync_mode {
+  RESYNC_AT_ATTACH,
+  RESYNC_AT_END,
+  /* The end of one who shares by leases: only its own bits are cleared (BATCH_CLEAR). */
+  RESYNC_AT_LEASES_END,
+  /* What one held who shared by leases and has died.  Others go on meanwhile, so no bit
+   * falls.  READ, WRITE and FLUSH are with ARRAY_RECOVER.
+   */
+  RESYNC_OF_ORPHANS,
+};
+
+/* ranges: only what lies there is made equal, for others write elsewhere; and at attach
+ * or at the end, where it is one that is this session's part, only intent bits fall of
+ * extents that have nothing else.  count 0: all of the array.  They may be freed then.
  * NULL: out of memory.
  */
-struct resync *resync_new (const struct layout *l, uint64_t part_offset,
-                           uint64_t part_length, bool ending);
+struct resync *resync_new (const struct layout *l,
+                           const struct array_range *ranges, unsigned count,
+                           enum resync_mode mode);
 void resync_free (struct resync *r);
 
 void resync_next (struct resync *r, const enum member_state states[],

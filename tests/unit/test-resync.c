@@ -18,8 +18,9 @@ static struct resync_action a; /* the last */
 static enum member_state states[ARRAY_MEMBERS_MAX];
 static uint8_t bits[ARRAY_MEMBERS_MAX][MAP_BYTES];
 static uint64_t reach[ARRAY_MEMBERS_MAX];
-static uint64_t data_bytes; /* of each member */
-static uint64_t part_offset, part_length;
+static uint64_t data_bytes;         /* of each member */
+static struct array_range range[8]; /* what is to be done; none: all */
+static unsigned ranges;
 
 /* All members are in-sync, have seen as much, and have no bits. */
 static void
@@ -99,9 +100,9 @@ hand_map (void)
 
 /* Up to and without the last: these members are asked. */
 static void
-begin (bool ending, unsigned members)
+begin (enum resync_mode mode, unsigned members)
 {
-  r = resync_new (&l, part_offset, part_length, ending);
+  r = resync_new (&l, range, ranges, mode);
   CHECK (r);
   for (unsigned m = 0; m < members; m++)
     if (states[m] == MEMBER_IN_SYNC) {
@@ -167,7 +168,7 @@ test_clean (void)
   configure (LAYOUT_RAIDX, 4, KiB (16), MiB (8));
   states[2] = MEMBER_OUT;
   states[3] = MEMBER_JOINING;
-  begin (false, 4);
+  begin (RESYNC_AT_ATTACH, 4);
   want_settled (0, 0, 0);
   CHECK (resync_extents (r, &begun) == 0 && begun == 0);
   want_over (0, true);
@@ -178,7 +179,7 @@ test_one_copy (void)
 {
   configure (LAYOUT_RAID0, 2, KiB (16), MiB (8));
   set_bit (1, 1);
-  begin (false, 2);
+  begin (RESYNC_AT_ATTACH, 2);
   want_settled (0, 0, 0);
   want_settled (1, MiB (4), MiB (4));
   want_over (0, true);
@@ -196,7 +197,7 @@ test_settled (void)
     if (x != 3)
       set_bit (1, x);
   set_bit (0, 9); /* beyond its end */
-  begin (false, 2);
+  begin (RESYNC_AT_ATTACH, 2);
   copy_whole (0, MiB (4), 1);
   copy_whole (MiB (4), MiB (4), 1);
   act (RESYNC_FLUSH, 0);
@@ -216,7 +217,7 @@ test_newest (void)
   for (unsigned m = 0; m < 3; m++)
     set_bit (m, 0);
   set_bit (2, 1);
-  begin (false, 3);
+  begin (RESYNC_AT_ATTACH, 3);
   copy_whole (0, MiB (4), 0);
   copy_whole (MiB (4), MiB (4), 2);
   want (RESYNC_FLUSH);
@@ -224,14 +225,14 @@ test_newest (void)
 
   reach[1] = 7;
   reach[0] = reach[2] = 6;
-  begin (false, 3);
+  begin (RESYNC_AT_ATTACH, 3);
   copy_whole (0, MiB (4), 1);
   copy_whole (MiB (4), MiB (4), 1);
   want (RESYNC_FLUSH);
   resync_free (r);
 
   /* It goes out meanwhile. */
-  begin (false, 3);
+  begin (RESYNC_AT_ATTACH, 3);
   copy_whole (0, MiB (4), 1);
   states[1] = MEMBER_OUT;
   copy_whole (MiB (4), MiB (4), 2);
@@ -242,7 +243,7 @@ test_newest (void)
   memset (reach, 0, sizeof reach);
   states[0] = MEMBER_OUT;
   states[1] = MEMBER_IN_SYNC;
-  begin (false, 3);
+  begin (RESYNC_AT_ATTACH, 3);
   states[0] = MEMBER_IN_SYNC;
   states[1] = states[2] = MEMBER_OUT;
   copy_whole (0, MiB (4), 0);
@@ -256,7 +257,7 @@ test_load_again (void)
 {
   configure (LAYOUT_RAID1, 2, MiB (4), MiB (8));
   set_bit (0, 0);
-  begin (false, 0);
+  begin (RESYNC_AT_ATTACH, 0);
   for (unsigned i = 0; i < 11; i++) {
     want_of (RESYNC_MAP, 0);
     hand_map ();
@@ -268,7 +269,7 @@ test_load_again (void)
   want_over (ETIMEDOUT, false);
 
   /* What was read before counts no more. */
-  begin (false, 1);
+  begin (RESYNC_AT_ATTACH, 1);
   act_of (RESYNC_MAP, 1, EIO);
   act_of (RESYNC_LOST, 1, 0);
   act (RESYNC_PAUSE, 0);
@@ -280,7 +281,7 @@ test_load_again (void)
 
   /* There is no time. */
   states[0] = MEMBER_IN_SYNC;
-  begin (false, 0);
+  begin (RESYNC_AT_ATTACH, 0);
   act_of (RESYNC_MAP, 0, EIO);
   act_of (RESYNC_LOST, 0, 0);
   act (RESYNC_PAUSE, ESHUTDOWN);
@@ -295,7 +296,7 @@ test_next_copy (void)
   configure (LAYOUT_RAID1, 3, KiB (16), MiB (4));
   set_bit (0, 0);
   reach[2] = 7;
-  begin (false, 3);
+  begin (RESYNC_AT_ATTACH, 3);
   read_from (0, KiB (16), 2, EIO);
   read_from (0, KiB (8), 2, EIO);
   copy_whole (0, BLOCK, 2);
@@ -313,7 +314,7 @@ test_next_copy (void)
   resync_free (r);
 
   /* weftd can't be told: nothing is written over what may be newer. */
-  begin (false, 3);
+  begin (RESYNC_AT_ATTACH, 3);
   read_from (0, KiB (16), 2, EIO);
   read_from (0, KiB (8), 2, EIO);
   read_from (0, BLOCK, 2, EIO);
@@ -329,7 +330,7 @@ test_copy_as_new (void)
   configure (LAYOUT_RAID1, 3, KiB (16), MiB (4));
   set_bit (0, 0);
   set_bit (1, 0);
-  begin (false, 3);
+  begin (RESYNC_AT_ATTACH, 3);
   read_from (0, KiB (16), 0, EIO);
   read_from (0, KiB (16), 1, 0);
   act (RESYNC_OLDER, 0);
@@ -347,12 +348,12 @@ test_errors (void)
 {
   configure (LAYOUT_RAID1, 2, KiB (16), MiB (4));
   set_bit (0, 0);
-  begin (false, 2);
+  begin (RESYNC_AT_ATTACH, 2);
   act (RESYNC_READ, ESHUTDOWN);
   want_over (ESHUTDOWN, false);
 
   /* It is no matter of a place that can't be read. */
-  begin (false, 2);
+  begin (RESYNC_AT_ATTACH, 2);
   act (RESYNC_READ, 0);
   act (RESYNC_WRITE, EIO);
   want_over (EIO, false);
@@ -387,7 +388,7 @@ begin_bad (void)
 {
   configure (LAYOUT_RAID1, 2, BLOCK, MiB (4));
   set_bit (0, 0);
-  begin (false, 2);
+  begin (RESYNC_AT_ATTACH, 2);
 }
 
 static void
@@ -496,7 +497,7 @@ test_end (void)
   for (unsigned x = 0; x < 20; x += 2)
     set_bit (2, x);
   set_bit (0, 0);
-  begin (true, 3);
+  begin (RESYNC_AT_END, 3);
   for (unsigned m = 0; m < 3; m += 2) {
     act_of (RESYNC_OPEN, m, 0);
     want_of (RESYNC_SEND, m);
@@ -512,7 +513,7 @@ test_end (void)
 
   /* Nothing is tried again. */
   for (unsigned i = 0; i < 3; i++) {
-    begin (true, i == 0 ? 0 : 3);
+    begin (RESYNC_AT_END, i == 0 ? 0 : 3);
     want (i == 0 ? RESYNC_MAP : RESYNC_OPEN);
     if (i == 2) {
       done (0);
@@ -526,8 +527,8 @@ test_end (void)
 static void
 set_part (uint64_t offset, uint64_t length)
 {
-  part_offset = offset;
-  part_length = length;
+  range[0] = (struct array_range) { offset, length };
+  ranges = length > 0;
 }
 
 /* raid-10: an extent of member 0 or 2 has eight units of 512 KiB, every other one of the
@@ -544,7 +545,7 @@ test_part (void)
     set_bit (0, x);
     set_bit (2, x);
   }
-  begin (false, 4);
+  begin (RESYNC_AT_ATTACH, 4);
   for (unsigned u = 12; u < 48; u += 2)
     copy_whole (u * KiB (512), KiB (512), 0);
   act (RESYNC_FLUSH, 0);
@@ -556,7 +557,7 @@ test_part (void)
   /* Nothing of ours is dirty. */
   memset (bits, 0, sizeof bits);
   set_bit (1, 3);
-  begin (false, 4);
+  begin (RESYNC_AT_ATTACH, 4);
   act (RESYNC_FLUSH, 0);
   want_settled (0, 0, 0);
   want_over (0, true);
@@ -564,7 +565,7 @@ test_part (void)
   /* At the end: only our own claims, where anybody else may write. */
   set_bit (1, 1);
   set_bit (1, 2);
-  begin (true, 4);
+  begin (RESYNC_AT_END, 4);
   act_of (RESYNC_OPEN, 1, 0);
   want_of (RESYNC_SEND, 1);
   CHECK (a.count == 2);
@@ -643,8 +644,8 @@ choose (void)
 static bool
 ours (uint64_t offset)
 {
-  return part_length == 0 ||
-         (offset >= part_offset && offset < part_offset + part_length);
+  return ranges == 0 || (offset >= range[0].offset &&
+                         offset < range[0].offset + range[0].length);
 }
 
 /* Nothing of others is there. */
@@ -696,7 +697,7 @@ run (bool *settled)
 {
   int from = -1;
 
-  begin (false, 0);
+  begin (RESYNC_AT_ATTACH, 0);
   for (;;) {
     int error = 0;
 

@@ -335,10 +335,12 @@ static void
 begin (struct host_role *h, bool ending)
 {
   struct copier *t = h->copier = make (sizeof *t);
+  struct array_range part = { h->part_offset, h->part_length };
 
   t->host = h;
   t->ending = ending;
-  t->resync = resync_new (&w.layout, h->part_offset, h->part_length, ending);
+  t->resync = resync_new (&w.layout, &part, part.length > 0,
+                          ending ? RESYNC_AT_END : RESYNC_AT_ATTACH);
   t->client = array_client_open (h->engine);
   t->buf = make (w.grains * grain_bytes);
   pump (h);
