@@ -41,4 +41,12 @@ uint64_t lease_window_bytes (const struct lease_window *w,
                              const struct array_range *request,
                              uint64_t now_ms);
 
+/* The request with these bytes: ahead of it where it goes on after the last get of its
+ * run, before it where it goes down, else half on either side; rounded out to regions,
+ * within an array of this size.
+ */
+struct array_range lease_window_wish (const struct lease_window *w,
+                                      const struct array_range *request,
+                                      uint64_t size, uint64_t now_ms);
+
 #endif /* WEFT_LEASE_WINDOW_H */

@@ -16,14 +16,16 @@
  * in either order, and the answer of one may come before that of the other.  These
  * rules keep a range from having two holders:
  *
- *   - What is asked for is not given back before the answer has come and the array
- *     engine has what it brought (LEAVE waits).
+ *   - What must be had by an ask is not given back before the answer has come; and
+ *     nothing is while the array engine gets what it brought (LEAVE waits).
  *   - What is to be given back, and for which weftd has not answered, is not asked for.
  *   - Of what a grant brings, that is left out which was to be given back at any time
  *     while the call was under way: weftd may have it as given by now.
  *   - A GIVE has a number; weftd carries each out once, and none that is older than
  *     one that it has carried out.  One that was not answered is sent again with the
  *     same number.
+ *     The generation that is told is in it (in the upper 32 bits), so that a weftd
+ *     knows one that was meant for an earlier one.
  *   - A weftd of another generation knows no leases: it is told all of them (a GIVE
  *     that declares) when no ASK is under way, and is asked for nothing before that.
  *     What an answer of another generation says of leases is not heard.
@@ -53,6 +55,10 @@ enum lessee_kind {
   LESSEE_TOKEN,    /* always the whole array */
 };
 
+/* So many wants are looked at, the first ones; so many ranges are given at once. */
+#define LESSEE_WANTS_MAX 64
+#define LESSEE_GIVES_MAX 512
+
 struct lessee;
 
 /* size: of the array.  generation: of the weftd that granted the session, which knows
@@ -68,7 +74,8 @@ void lessee_free (struct lessee *l);
 enum lessee_do {
   /* array_lease_leave, of must and wish. */
   LESSEE_DO_LEAVE = 1,
-  /* array_lease_recover of the ranges; then make copies equal there (resync.h), then
+  /* array_lease_recover of the ranges, before lessee_next is called again, for what is
+   * declared must have them; then make copies equal there (resync.h), then
    * array_lease_recovered, then lessee_recovered.  Not when we have begun with the
    * whole array: its resync is that of the attach.
    */
@@ -123,11 +130,12 @@ bool lessee_heard (struct lessee *l, uint64_t generation,
                    uint64_t recover, const struct array_range *ranges,
                    unsigned count, uint64_t now_ms);
 
-/* The answer to ASK: status of HTTP, or 0; what was granted.  Leaves in `granted` what
- * the array engine is to have, and returns how many ranges those are (no more than
- * `room`; what is left out for want of room is not ours, and is asked back some day).
+/* The answer to ASK: status of HTTP, or 0; declare: as of lessee_gave; what was granted.
+ * Leaves in `granted` what the array engine is to have, and returns how many ranges those
+ * are (no more than `room`; what is left out for want of room is not ours, and is asked
+ * back some day).
  */
-unsigned lessee_granted (struct lessee *l, int status,
+unsigned lessee_granted (struct lessee *l, int status, bool declare,
                          struct array_range *granted, unsigned count,
                          unsigned room, uint64_t now_ms);
 /* The array engine has it; what is wanted now (as lessee_wants). */
