@@ -129,6 +129,17 @@ order_meets (const struct order *o, uint64_t start, uint64_t end)
   return false;
 }
 
+/* Is any of it still to be left? */
+static bool
+leaving (const struct lessee *l, const struct array_range *must)
+{
+  for (unsigned i = spans_find (&l->back, must->offset);
+       i < l->back.count && l->back.span[i].start < end_of (must); i++)
+    if (l->back.span[i].owner == LEAVING)
+      return true;
+  return false;
+}
+
 /* ---- Orders ---- */
 
 static void
@@ -162,6 +173,30 @@ order_over (struct lessee *l)
   l->begun = l->forgotten = false;
 }
 
+/* Not while anything there is being left: that would be taken for given back. */
+static bool
+may_recover (const struct lessee *l)
+{
+  for (unsigned i = 0; i < l->order.count; i++)
+    if (leaving (l, &l->order.ranges[i]))
+      return false;
+  return l->recovery == RECOVERY_DUE;
+}
+
+/* What was left there is the array engine's again; weftd has heard so much of it that it
+ * knows it for nobody's.
+ */
+static void
+take_recover (struct lessee *l, struct lessee_action *a)
+{
+  l->recovery = RECOVERY_UNDER_WAY;
+  l->begun = true;
+  a->ranges = l->order.ranges;
+  a->count = l->order.count;
+  for (unsigned i = 0; i < a->count; i++)
+    set (&l->back, &a->ranges[i], 0);
+}
+
 void
 lessee_recovered (struct lessee *l, bool ok, uint64_t now_ms)
 {
@@ -178,13 +213,13 @@ lessee_recovered (struct lessee *l, bool ok, uint64_t now_ms)
 
 /* ---- A weftd that knows nothing of us ---- */
 
-/* Whatever the last GIVE said: the next one says it all. */
+/* What was in the last GIVE is still to be given (LEFT), or is nobody's (0). */
 static void
-forget_give (struct lessee *l)
+give_over (struct lessee *l, uint64_t becomes)
 {
   for (unsigned i = 0; i < l->back.count;)
     if (l->back.span[i].owner == GIVEN)
-      spans_set (&l->back, l->back.span[i].start, l->back.span[i].end, LEFT);
+      spans_set (&l->back, l->back.span[i].start, l->back.span[i].end, becomes);
     else
       i++;
   l->kept = false;
@@ -196,7 +231,7 @@ undeclared (struct lessee *l)
   l->declared = false;
   l->give_due_ms = 0;
   if (l->kept)
-    forget_give (l);
+    give_over (l, LEFT);
 }
 
 static void
@@ -325,17 +360,6 @@ take_leave (struct lessee *l, uint64_t now_ms, struct lessee_action *a)
   lease_window_note (&l->window, &a->leave.must, true, now_ms);
 }
 
-/* Is any of it still to be left? */
-static bool
-leaving (const struct lessee *l, const struct array_range *must)
-{
-  for (unsigned i = spans_find (&l->back, must->offset);
-       i < l->back.count && l->back.span[i].start < end_of (must); i++)
-    if (l->back.span[i].owner == LEAVING)
-      return true;
-  return false;
-}
-
 void
 lessee_left (struct lessee *l, const struct array_range *left, unsigned count,
              uint64_t now_ms)
@@ -411,14 +435,9 @@ lessee_gave (struct lessee *l, int status, bool declare, uint64_t now_ms)
   if (declare && !l->give_declares)
     undeclared (l);
   else if (old || declare || l->give_declares == l->declared)
-    forget_give (l);
+    give_over (l, LEFT);
   else if (status == 200) {
-    for (unsigned i = 0; i < l->back.count;)
-      if (l->back.span[i].owner == GIVEN)
-        spans_set (&l->back, l->back.span[i].start, l->back.span[i].end, 0);
-      else
-        i++;
-    l->kept = false;
+    give_over (l, 0);
     l->declared = true;
     if (l->give_recovered > 0)
       order_over (l);
@@ -566,7 +585,7 @@ due_ms (const struct lessee *l, enum lessee_do kind)
     break;
   case LESSEE_DO_RECOVER:
     ms = l->recovery_due_ms;
-    due = l->recovery == RECOVERY_DUE;
+    due = may_recover (l);
     break;
   case LESSEE_DO_GIVE:
     ms = l->give_due_ms;
@@ -595,10 +614,7 @@ lessee_next (struct lessee *l, uint64_t now_ms, unsigned kinds,
       take_leave (l, now_ms, a);
       break;
     case LESSEE_DO_RECOVER:
-      l->recovery = RECOVERY_UNDER_WAY;
-      l->begun = true;
-      a->ranges = l->order.ranges;
-      a->count = l->order.count;
+      take_recover (l, a);
       break;
     case LESSEE_DO_GIVE:
       take_give (l, a);
