@@ -683,7 +683,7 @@ resync_done (struct resync *r, int error)
      * FLUSH fails, and all is copied again.
      */
     if (error == EIO && ++r->copied < COPY_TRIES) {
-      r->begun = r->bad_count = r->rest = r->rest_end = 0;
+      r->begun = r->bad_count = 0;
       turn_to (r, COPYING);
     }
     else if (error)

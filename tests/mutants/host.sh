@@ -193,3 +193,89 @@ mutant denied-client-goes-on test-follow follow.c \
 mutant fenced-client-comes-again test-follow follow.c \
   'if (!f->begun)
       f->fences = answer->fences;' 'f->fences = answer->fences;'
+
+# Leases: rules of lessee.h.
+mutant asked-for-is-left test-lessee lessee.c \
+  'for (unsigned i = 0; l->asking && i < l->asks; i++)
+    if (meet (&l->ask[i].must' 'for (unsigned i = 0; 0; i++)
+    if (meet (&l->ask[i].must'
+mutant left-while-it-is-granted "test-lessee test-lease-model" lessee.c \
+  'return !l->granting && !goes_back' 'return !goes_back'
+mutant left-before-it-is-equal "test-lessee test-lease-model" lessee.c \
+  'return !l->granting && !goes_back (l, s->start, s->end) &&
+         !order_meets (&l->order, s->start, s->end);' \
+  'return !l->granting && !goes_back (l, s->start, s->end);'
+mutant left-by-two-at-once "test-lessee test-lease-model" lessee.c \
+  'return !l->granting && !goes_back (l, s->start, s->end) &&' 'return !l->granting &&'
+mutant given-is-asked-for test-lessee lessee.c \
+  'return !goes_back (l, start, end) &&
+         !spans_meet' 'return !spans_meet'
+mutant asked-back-is-asked-for test-lessee lessee.c \
+  '!spans_meet (&l->asked_back, start, end) &&' ''
+mutant not-recovered-is-asked-for test-lessee lessee.c \
+  '!spans_meet (&l->asked_back, start, end) &&
+         !order_meets (&l->order, start, end);' \
+  '!spans_meet (&l->asked_back, start, end);'
+mutant grant-brings-what-was-given "test-lessee test-lease-model" lessee.c \
+  '  for (unsigned i = 0; i < l->tainted.count; i++)
+    spans_set (&got' '  for (unsigned i = 0; 0; i++)
+    spans_set (&got'
+mutant grant-brings-what-was-being-given "test-lessee test-lease-model" lessee.c \
+  '  for (unsigned i = 0; i < l->back.count; i++)
+    spans_set (&l->tainted' '  for (unsigned i = 0; 0; i++)
+    spans_set (&l->tainted'
+mutant grant-brings-what-is-left-with-it "test-lessee test-lease-model" lessee.c \
+  '  for (unsigned i = 0; i < l->leaves; i++)
+    set (&l->tainted' '  for (unsigned i = 0; 0; i++)
+    set (&l->tainted'
+mutant grant-brings-what-was-asked-back "test-lessee test-lease-model" lessee.c \
+  'if (l->asking)
+    set (&l->tainted, &a->leave.wish, 1);' ';'
+mutant taint-of-the-last-ask test-lessee lessee.c \
+  'l->asking = l->granting = false;
+  spans_free (&l->tainted);' 'l->asking = l->granting = false;'
+mutant given-again-by-another-number test-lessee lessee.c \
+  '  if (!l->kept)
+    make_give (l);' '  make_give (l);'
+mutant numbers-of-one-generation test-lessee lessee.c \
+  'l->generation << 32 | 1' '1'
+mutant declared-while-asking "test-lessee test-lease-model" lessee.c \
+  '(l->declared || !l->asking) && something_to_give (l)' 'something_to_give (l)'
+mutant asked-before-all-is-told test-lessee lessee.c \
+  'due = l->declared && !l->asking' 'due = !l->asking'
+mutant grant-of-an-older-weftd test-lessee lessee.c \
+  '  if (l->asked_by < l->generation)
+    return 0;' '  ;'
+mutant older-weftd-is-heard test-lessee lessee.c \
+  '  if (generation < l->generation)
+    return false;' '  ;'
+mutant given-to-an-older-weftd "test-lessee test-lease-model" lessee.c \
+  'else if (old || declare ||' 'else if (declare ||'
+mutant older-order-is-carried-out test-lessee lessee.c \
+  '  order_free (&l->next);
+  /* What' '  /* What'
+mutant order-is-begun-twice test-lessee lessee.c \
+  'if (recover <= l->heard_order)' 'if (recover == 0)'
+mutant recovered-is-given "test-lessee test-lease-model" lessee.c \
+  '    set (&l->back, &a->ranges[i], 0);' '    ;'
+mutant recovered-while-it-is-left "test-lessee test-lease-model" lessee.c \
+  'if (leaving (l, &l->order.ranges[i]))' 'if (0)'
+mutant acted-on-twice test-lessee lessee.c \
+  '    for (unsigned i = 0; i < l->back.count; i++)
+      spans_set (&l->asked_back' '    for (unsigned i = 0; 0; i++)
+      spans_set (&l->asked_back'
+mutant leases-wait-for-the-next-heartbeat test-host-session host.c \
+  'else if (kind == HOST_DO_BEAT && !a->at_once)' 'else if (kind == HOST_DO_BEAT)'
+
+# The window.
+mutant window-forgets-revokes test-lease-window lease-window.c \
+  'sum -= weight (now_ms - e->at_ms);' ';'
+mutant window-of-the-paper-as-printed test-lease-window lease-window.c \
+  ': t < 1 / WEIGHT_BASE ? 1' ': t < 1 ? logarithm (t)'
+mutant window-of-all-gets test-lease-window lease-window.c \
+  'r->offset > end + LEASE_RUN_GAP ||' '0 ||'
+mutant wish-goes-up-only test-lease-window lease-window.c \
+  'down = r->offset < start ? 0 : bytes;' 'down = 0;'
+mutant wish-beyond-the-end test-lease-window lease-window.c \
+  '  if (end > size)
+    end = size;' '  ;'

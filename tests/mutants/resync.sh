@@ -3,7 +3,7 @@
 
 # What is copied.
 mutant resync-copies-data-only test-resync resync.c \
-  'if (first_dirty (r, &r->unit) == (unsigned) c)' 'if (c == 0)'
+  'if (first_dirty (r, &r->unit) != (unsigned) c)' 'if (c != 0)'
 mutant resync-without-a-map test-resync resync.c \
   '  else
       r->phase = LOSING;' '  else
@@ -67,7 +67,9 @@ mutant resync-lowers-beyond-a-member test-resync resync.c \
 
 # Several writers.
 mutant resync-of-what-others-write test-resync resync.c \
-  '(r->part_length > 0 && (offset < r->part_offset ||' '(0 && (offset < r->part_offset ||'
+  '  if (r->ranges.count > 0) {
+    unsigned i = spans_find' '  if (0) {
+    unsigned i = spans_find'
 mutant resync-settles-what-others-write test-resync resync.c \
   'while (a->length > 0 && !settles (r, r->member, a->offset));' 'while (0);'
 mutant resync-run-goes-on-to-what-others-write test-resync resync.c \
@@ -81,3 +83,26 @@ mutant within-ignores-what-is-behind "test-layout test-resync" layout.c \
 mutant within-ignores-images "test-layout test-resync" layout.c \
   'if (layout_unmap (l, member, offset, &at, &some) >= 0 &&' \
   'if (layout_unmap (l, member, offset, &at, &some) == 0 &&'
+
+# Orphans, and the end of one who shares by leases.
+mutant orphans-are-copied-with-what-is-beside-them test-resync resync.c \
+  '    if (end > s->end)
+      end = s->end;' '    ;'
+mutant orphans-are-copied-from-what-is-before-them test-resync resync.c \
+  '    if (r->rest < s->start)
+      r->rest = s->start;' '    ;'
+mutant orphans-are-copied-in-odd-pieces test-resync resync.c \
+  'while (r->rest % length > 0 || length > end - r->rest)' \
+  'while (length > end - r->rest)'
+mutant one-orphan-of-a-unit-is-copied test-resync resync.c \
+  '  if (next_piece (r))
+    return true;
+  for' '  for'
+mutant orphans-are-settled test-resync resync.c \
+  'if (r->mode == RESYNC_OF_ORPHANS) {' 'if (0) {'
+mutant orphan-that-is-less-than-a-block-is-told test-resync resync.c \
+  '      if (bad->length < BAD_BLOCK_BYTES)
+        continue;' '      ;'
+mutant end-of-leases-settles test-resync resync.c \
+  'return r->mode != RESYNC_AT_LEASES_END &&
+         (r->ranges' 'return (r->ranges'

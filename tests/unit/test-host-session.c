@@ -131,6 +131,10 @@ test_beats (void)
   CHECK (host_due_ms (h, now, HOST_DO_BEAT) == now + 70);
   now += 70;
   CHECK (next (HOST_DO_BEAT));
+  says_nothing ();
+  answer.at_once = true;
+  host_answered (h, HOST_DO_BEAT, &answer, now);
+  CHECK (next (HOST_DO_BEAT));
   says_problem (503, NULL);
   host_answered (h, HOST_DO_BEAT, &answer, now);
   CHECK (host_due_ms (h, now, HOST_DO_BEAT) == now + 1000);

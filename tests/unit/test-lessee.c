@@ -290,6 +290,7 @@ test_leave_waits (void)
   CHECK (heard (FIRST, 4, 8));
   CHECK (lessee_granted (l, 409, false, NULL, 0, 0, now_ms + 2000) == 0);
   asked (0, 8);
+  CHECK (!lessee_next (l, now_ms, LESSEE_DO_ASK, &a));
   want_leave (4, 8);
   want_nothing ();
 }
@@ -397,7 +398,7 @@ test_generation (void)
   CHECK (!ordered (FIRST, 9, 64, 4) && lessee_order (l) == 0);
   want_nothing ();
 
-  /* What an older one was given is given once more. */
+  /* What an older one was given is given once more; */
   begin (LESSEE_NAIVE, 0);
   heard (FIRST, 0, 4);
   want_leave (0, 4);
@@ -412,7 +413,7 @@ test_generation (void)
   gave (200);
   want_nothing ();
 
-  /* So is what was not answered. */
+  /* so is what was not answered. */
   begin (LESSEE_NAIVE, 0);
   heard (FIRST, 0, 4);
   want_leave (0, 4);
@@ -421,6 +422,13 @@ test_generation (void)
   gave (0);
   heard (SECOND, 0, 0);
   want_give (true, 0, 1);
+
+  /* One that declares, too, was for the weftd that it was made for. */
+  heard (SECOND + 1, 0, 0);
+  want_nothing ();
+  gave (200);
+  want_give (true, 0, 1);
+  CHECK (a.number >> 32 == SECOND + 1);
 }
 
 /* A weftd that wants to be told, and of which nothing else was heard. */
@@ -535,6 +543,16 @@ test_recover (void)
   begin (LESSEE_NAIVE, 0);
   ordered (FIRST, 3, 0, 64);
   heard (SECOND, 0, 0);
+  declared ();
+  want_nothing ();
+  begin (LESSEE_NAIVE, 0);
+  ordered (FIRST, 3, 0, 64);
+  want (LESSEE_DO_RECOVER);
+  lessee_recovered (l, true, now_ms);
+  want_give (false, 3, 0);
+  ordered (FIRST, 4, 0, 64);
+  heard (SECOND, 0, 0);
+  gave (200);
   declared ();
   want_nothing ();
 }

@@ -19,7 +19,7 @@ static enum member_state states[ARRAY_MEMBERS_MAX];
 static uint8_t bits[ARRAY_MEMBERS_MAX][MAP_BYTES];
 static uint64_t reach[ARRAY_MEMBERS_MAX];
 static uint64_t data_bytes;         /* of each member */
-static struct array_range range[8]; /* what is to be done; none: all */
+static struct array_range range[4]; /* what is to be done; none: all */
 static unsigned ranges;
 
 /* All members are in-sync, have seen as much, and have no bits. */
@@ -579,12 +579,94 @@ test_part (void)
   set_part (0, 0);
 }
 
+/* What lies in ranges of any kind, in pieces that can be halved; and no bit falls. */
+static void
+test_orphans (void)
+{
+  configure (LAYOUT_RAID1, 2, KiB (16), MiB (8));
+  range[0] = (struct array_range) { KiB (40), KiB (8) };
+  range[1] = (struct array_range) { 512, KiB (5) };
+  range[2] = (struct array_range) { KiB (14), KiB (4) };
+  range[3] = (struct array_range) { MiB (4), MiB (4) };
+  ranges = 4;
+  set_bit (1, 0);
+  begin (RESYNC_OF_ORPHANS, 2);
+  for (uint64_t at = 512; at < KiB (4); at *= 2)
+    copy_whole (at, at, 1);
+  copy_whole (KiB (4), KiB (1), 1);
+  copy_whole (KiB (5), 512, 1);
+  copy_whole (KiB (14), KiB (2), 1);
+  copy_whole (KiB (16), KiB (2), 1);
+  copy_whole (KiB (40), KiB (8), 1);
+  act (RESYNC_FLUSH, EIO);
+  copy_whole (512, 512, 1);
+  resync_free (r);
+
+  /* Nothing is dirty there; then nowhere. */
+  ranges = 1;
+  range[0] = range[3];
+  begin (RESYNC_OF_ORPHANS, 2);
+  act (RESYNC_FLUSH, 0);
+  want_over (0, true);
+  bits[1][0] = 0;
+  begin (RESYNC_OF_ORPHANS, 2);
+  want_over (0, true);
+  set_part (0, 0);
+}
+
+/* A block that no copy can be read of is told; not a part of one. */
+static void
+test_bad_orphans (void)
+{
+  for (unsigned whole = 0; whole < 2; whole++) {
+    configure (LAYOUT_RAID1, 2, KiB (16), MiB (4));
+    set_part (KiB (4), whole ? KiB (8) : KiB (2));
+    set_bit (0, 0);
+    begin (RESYNC_OF_ORPHANS, 2);
+    for (unsigned again = 0; again < 2; again++) {
+      for (unsigned c = 0; c < 2; c++)
+        read_from (KiB (4), whole ? BLOCK : KiB (2), c, EIO);
+      for (unsigned m = 0; m < 2 && !again; m++)
+        act_of (RESYNC_OPEN, m, 0);
+    }
+    if (whole)
+      copy_whole (KiB (8), BLOCK, 0);
+    act (RESYNC_FLUSH, 0);
+    for (unsigned m = 0; m < 2 && whole; m++) {
+      want_of (RESYNC_SEND, m);
+      CHECK (a.count == 1 && a.records[0].kind == BATCH_BAD &&
+             a.records[0].offset == KiB (4) && a.records[0].length == BLOCK);
+      done (0);
+    }
+    want_over (0, whole);
+  }
+  set_part (0, 0);
+}
+
+/* The end of one who shares by leases: what the dead have left stays. */
+static void
+test_end_of_leases (void)
+{
+  configure (LAYOUT_RAID1, 2, KiB (16), MiB (8));
+  set_bit (1, 0);
+  set_bit (1, 1);
+  begin (RESYNC_AT_LEASES_END, 2);
+  act_of (RESYNC_OPEN, 1, 0);
+  want_of (RESYNC_SEND, 1);
+  CHECK (a.count == 1 && a.records[0].kind == BATCH_CLEAR &&
+         a.records[0].offset == 0 && a.records[0].length == MiB (8));
+  done (0);
+  act_of (RESYNC_CLOSE, 1, 0);
+  want_over (0, true);
+}
+
 /* ---- Against a dumb one ---- */
 
 static bool spoiled[COPIES_MAX][512]; /* a block of a copy can't be read */
 static int wrote[512];    /* the copy that a block was written from; -1: none */
 static bool told[8][512]; /* members, of a block that is bad */
 static unsigned fallen[8]; /* extents of which bits may fall */
+static enum resync_mode mode;
 
 static bool
 dirty (const struct layout_piece *p)
@@ -614,6 +696,10 @@ is_newest (const struct layout_piece *p, unsigned block, unsigned c)
   return states[p->copy[c].member] == MEMBER_IN_SYNC && !spoiled[c][block];
 }
 
+/* Blocks are of 256 KiB here but for the halving: each is good or bad as a
+ * whole. */
+#define GRAIN KiB (256)
+
 static void
 choose (void)
 {
@@ -639,13 +725,25 @@ choose (void)
     set_part (first * l.unit,
               (1 + test_random (l.size / l.unit - first)) * l.unit);
   }
+  mode = test_random (2) ? RESYNC_AT_ATTACH : RESYNC_OF_ORPHANS;
+  if (mode == RESYNC_OF_ORPHANS)
+    for (ranges = 0; ranges < 3; ranges++) {
+      uint64_t first = test_random (l.size / GRAIN - 8);
+
+      range[ranges] = (struct array_range) { first * GRAIN,
+                                             (1 + test_random (8)) * GRAIN };
+    }
 }
 
 static bool
 ours (uint64_t offset)
 {
-  return ranges == 0 || (offset >= range[0].offset &&
-                         offset < range[0].offset + range[0].length);
+  bool in = ranges == 0;
+
+  for (unsigned i = 0; i < ranges; i++)
+    in |= offset >= range[i].offset &&
+          offset < range[i].offset + range[i].length;
+  return in;
 }
 
 /* Nothing of others is there. */
@@ -664,10 +762,6 @@ all_ours (unsigned member, uint64_t offset, uint64_t length)
   }
   return all;
 }
-
-/* Blocks are of 256 KiB here but for the halving: each is good or bad as a
- * whole. */
-#define GRAIN KiB (256)
 
 static bool
 readable (uint64_t offset, uint64_t length, unsigned c)
@@ -697,7 +791,7 @@ run (bool *settled)
 {
   int from = -1;
 
-  begin (RESYNC_AT_ATTACH, 0);
+  begin (mode, 0);
   for (;;) {
     int error = 0;
 
@@ -768,7 +862,8 @@ check (bool settled)
     unsigned fall = 0;
 
     for (uint64_t at = 0; at < data_bytes; at += EXTENT_BYTES)
-      fall += settled && states[m] == MEMBER_IN_SYNC && has_bit (m, at) &&
+      fall += mode == RESYNC_AT_ATTACH && settled &&
+              states[m] == MEMBER_IN_SYNC && has_bit (m, at) &&
               all_ours (m, at, EXTENT_BYTES);
     CHECK (fallen[m] == fall);
   }
@@ -812,6 +907,9 @@ main (void)
   test_much_is_bad ();
   test_end ();
   test_part ();
+  test_orphans ();
+  test_bad_orphans ();
+  test_end_of_leases ();
   test_random_ones (200);
   return 0;
 }
