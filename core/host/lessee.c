@@ -87,8 +87,7 @@ struct lessee {
   uint64_t heard_order;     /* the newest that weftd has told */
   struct order order, next; /* the one that we are at; that comes then */
   enum recovery recovery;
-  bool begun;     /* the array engine has the ranges of the order */
-  bool forgotten; /* whoever gave the order has forgotten it */
+  bool begun; /* the array engine has the ranges of the order */
   uint64_t recovery_due_ms;
 };
 
@@ -170,7 +169,7 @@ order_over (struct lessee *l)
   l->next = (struct order) { 0 };
   l->recovery = l->order.number > 0 ? RECOVERY_DUE : RECOVERY_NONE;
   l->recovery_due_ms = 0;
-  l->begun = l->forgotten = false;
+  l->begun = false;
 }
 
 /* Not while anything there is being left: that would be taken for given back. */
@@ -205,8 +204,6 @@ lessee_recovered (struct lessee *l, bool ok, uint64_t now_ms)
     l->recovery = RECOVERY_DUE;
     l->recovery_due_ms = now_ms + HOST_RETRY_MS;
   }
-  else if (l->forgotten)
-    order_over (l);
   else
     l->recovery = RECOVERY_DONE;
 }
@@ -240,12 +237,10 @@ renewed (struct lessee *l, uint64_t generation)
   l->generation = generation;
   undeclared (l);
   order_free (&l->next);
-  /* What the array engine has of an order is ours, and declared: that one goes on, and
-   * the new weftd need not hear of it.
+  /* What the array engine has of an order is declared: that one goes on, and the new
+   * weftd is told when it is done.
    */
-  l->forgotten = true;
-  if (l->recovery == RECOVERY_DONE ||
-      (l->recovery == RECOVERY_DUE && !l->begun))
+  if (l->recovery == RECOVERY_DUE && !l->begun)
     order_over (l);
 }
 
@@ -312,7 +307,7 @@ lessee_heard (struct lessee *l, uint64_t generation,
 uint64_t
 lessee_order (const struct lessee *l)
 {
-  return l->heard_order;
+  return l->next.number > 0 ? l->next.number : l->order.number;
 }
 
 /* May this be left now?  Not what we ask for ourselves, nor what is not recovered: weftd

@@ -146,7 +146,9 @@ void lessee_gave (struct lessee *l, int status, bool declare, uint64_t now_ms);
 /* What was to be recovered is (ok), or is to be tried again. */
 void lessee_recovered (struct lessee *l, bool ok, uint64_t now_ms);
 
-/* The order that this session knows, for its heartbeats; 0: none. */
+/* The order that this session knows, until it is done and weftd has heard so; for its
+ * heartbeats.  0: none.
+ */
 uint64_t lessee_order (const struct lessee *l);
 
 /* Asserts every invariant of the engine; for tests. */

@@ -484,23 +484,27 @@ test_begin_with_all (void)
   gave (200);
   want_leave (0, 4);
   want_ask (64, 4);
-  CHECK (lessee_order (l) == 7);
+  CHECK (lessee_order (l) == 0);
 
-  /* Another weftd has no such order, and may ask for anything: not before it is equal. */
+  /* Another weftd has no such order, and may ask for anything: not before it is equal,
+   * and the weftd knows that.
+   */
   begin (LESSEE_NAIVE, 7);
   heard (SECOND, 0, 4);
   declared ();
   want_nothing ();
   lessee_recovered (l, true, now_ms);
+  want_give (false, 7, 0);
+  want_nothing ();
+  gave (200);
   want_leave (0, 4);
-  left (0, 4);
-  want_give (false, 0, 1);
 
   begin (LESSEE_NAIVE, 7);
   lessee_recovered (l, true, now_ms);
   heard (SECOND, 0, 4);
+  want_give (true, 7, 0);
+  gave (200);
   want_leave (0, 4);
-  declared ();
 }
 
 static void
@@ -538,6 +542,8 @@ test_recover (void)
   wait_until (now_ms + RETRY_MS);
   want (LESSEE_DO_RECOVER);
   lessee_recovered (l, true, now_ms);
+  want_give (false, 4, 0);
+  gave (200);
   want (LESSEE_DO_RECOVER);
   CHECK (same (&a.ranges[0], 256, 64));
   begin (LESSEE_NAIVE, 0);
@@ -552,9 +558,12 @@ test_recover (void)
   want_give (false, 3, 0);
   ordered (FIRST, 4, 0, 64);
   heard (SECOND, 0, 0);
+  CHECK (lessee_order (l) == 3);
   gave (200);
-  declared ();
+  want_give (true, 3, 0);
+  gave (200);
   want_nothing ();
+  CHECK (lessee_order (l) == 0);
 }
 
 /* What was left, and not given as far as we know, comes back by an order: then it does
