@@ -28,7 +28,7 @@ check_io (const struct array *a, const struct aio *x,
   for (const struct piece *p = x->pieces; p; p = p->next[x->copy]) {
     assert (p->place == PIECE_IO && p->ios > 0);
     assert (x->io.kind == IO_READ ||
-            array_ours (a, p->at.offset, p->at.length));
+            !array_only_reads (a, p->req, p->at.offset, p->at.length));
   }
   if (!io_writes (&x->io))
     return;
@@ -79,7 +79,7 @@ check_request (const struct array *a, const struct req *q, unsigned places[])
   else
     assert (q->blockers == 0);
   assert (q->busy || q->answers > 0 || q->blockers > 0 || pieces > parked ||
-          q->wrote_ns);
+          q->wrote_ns || q->waits);
 }
 
 void
@@ -92,6 +92,7 @@ array_check (const struct array *a)
   const struct req *q;
 
   images_check (a->images);
+  lease_check (a);
   TAILQ_FOREACH (x, &a->held, link)
     assert (x->place == AIO_HELD && member_reachable (a, x->io.member) &&
             clear_holds (a, x));

@@ -33,7 +33,9 @@
  * equal.  So it is with a third copy that has joined: it kept a bit wherever a peer
  * had one, and its bit is cleared with the peer's.  Of several writers each has made
  * equal what lies in its part: in an extent that has anything else, another may have
- * left bits, so only our own claim is given up there (BATCH_CLEAR).
+ * left bits, so only our own claim is given up there (BATCH_CLEAR).  So it is everywhere
+ * where what we write comes and goes: nobody knows of a whole extent that its copies are
+ * equal.
  */
 
 #include <config.h>
@@ -217,9 +219,10 @@ settles (const struct array *a, unsigned member, uint64_t offset,
 {
   const struct array_config *c = &a->config;
 
-  return a->clear.settle && (c->part_length == 0 ||
-                             layout_within (a->layout, member, offset, length,
-                                            c->part_offset, c->part_length));
+  return a->clear.settle && !c->leases &&
+         (c->part_length == 0 ||
+          layout_within (a->layout, member, offset, length, c->part_offset,
+                         c->part_length));
 }
 
 /* Take up to a batch of rested extents of a member into m->records.  The last

@@ -98,7 +98,7 @@ interleave (struct array *a, struct req *q)
 static void
 answered (struct array *a, struct req *q)
 {
-  bool held = array_holds_reads (a, q->r->offset, q->r->length) && !q->error;
+  bool held = array_holds_reads (a, q, q->r->offset, q->r->length) && !q->error;
 
   assert (q->answers > 0);
   if (--q->answers > 0)
@@ -150,7 +150,7 @@ void
 extents_begin (struct array *a, struct req *q)
 {
   q->busy = true;
-  if (!array_holds_reads (a, q->r->offset, q->r->length))
+  if (!array_holds_reads (a, q, q->r->offset, q->r->length))
     ask (a, q);
 }
 
@@ -161,7 +161,7 @@ extents_go_on (struct array *a)
 
   TAILQ_FOREACH (q, &a->requests, link)
     if (q->r->op == ARRAY_EXTENTS && q->busy && !q->asked &&
-        !array_holds_reads (a, q->r->offset, q->r->length))
+        !array_holds_reads (a, q, q->r->offset, q->r->length))
       ask (a, q);
 }
 

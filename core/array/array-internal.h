@@ -8,6 +8,7 @@
 #include "array.h"
 #include "images.h"
 #include "base/alloc.h"
+#include "base/spans.h"
 #include "base/timeout.h"
 
 /* Pieces of one request at once: bounds memory, not speed. */
@@ -71,6 +72,7 @@ struct req {
   TAILQ_ENTRY (req) link;       /* a->requests */
   TAILQ_ENTRY (req) run_link;   /* a->runnable */
   TAILQ_ENTRY (req) flush_link; /* a->flushes */
+  TAILQ_ENTRY (req) lease_link; /* a->lease.waiting */
   bool runnable;
   uint64_t begun_ns;
   enum lock_kind lock, want; /* what it holds or queues for; what it needs */
@@ -87,6 +89,9 @@ struct req {
   unsigned pieces_count, parked, spacing; /* all; those parked, in a->space */
   int error;
   bool busy; /* a FLUSH or EXTENTS that is not finished */
+  bool leased,
+    waits; /* all that it covers was ours when it began; it waits to be
+                         leased (array-lease.c) */
   /* When the last write was that it promises to be stable; 0: round_holds has not
    * looked yet.
    */
@@ -223,6 +228,19 @@ struct round {
   uint64_t entered; /* see array_round_entered: a round */
 };
 
+/* What is ours, where that comes and goes (array-lease.c). */
+struct leaving;
+struct lease {
+  struct spans spans;
+  struct req_queue waiting; /* the first come first */
+  TAILQ_HEAD (, leaving) leaving;
+  uint64_t owner;           /* in spans, of the next one that is leaving */
+  struct array_range *left; /* to be told */
+  unsigned left_count, left_room;
+  uint64_t part_bytes; /* of a part of the array ... */
+  uint64_t *cold_ns;   /* ... that was not written for long from then on */
+};
+
 /* How quick a member is (array-overdue.c). */
 struct overdue {
   struct timeout service;
@@ -340,6 +358,7 @@ struct array {
   struct piece_queue ready, space, stalled;
   struct clear clear;
   struct round round;
+  struct lease lease;
   struct aio_queue held, out, sent, orphans, failed; /* orphans: sent to a
                                                   member that was lost since */
   uint64_t overdue_look_ns; /* when time-outs are predicted again */
@@ -406,11 +425,13 @@ array_ours (const struct array *a, uint64_t offset, uint64_t length)
                         length <= bytes - (offset - from));
 }
 
-/* Is this read as by who only reads, for others may write there? */
+/* Is this read for the request as by who only reads, for others may write there? */
 static inline bool
-array_only_reads (const struct array *a, uint64_t offset, uint64_t length)
+array_only_reads (const struct array *a, const struct req *q, uint64_t offset,
+                  uint64_t length)
 {
-  return a->config.readonly || !array_ours (a, offset, length);
+  return a->config.readonly || (a->config.leases && !q->leased) ||
+         !array_ours (a, offset, length);
 }
 
 /* Are reads held now, where others may write? */
@@ -422,9 +443,10 @@ array_holds_others (const struct array *a)
 
 /* Are reads of this held now? */
 static inline bool
-array_holds_reads (const struct array *a, uint64_t offset, uint64_t length)
+array_holds_reads (const struct array *a, const struct req *q, uint64_t offset,
+                   uint64_t length)
 {
-  return array_holds_others (a) && array_only_reads (a, offset, length);
+  return array_holds_others (a) && array_only_reads (a, q, offset, length);
 }
 
 static inline bool
@@ -482,6 +504,26 @@ void member_tell (struct array *a, unsigned member, const char *fmt, ...)
   __attribute__ ((format (printf, 3, 4)));
 /* Find out anew which members count. */
 void member_count (struct array *a);
+
+/* array-lease.c: what is ours comes and goes. */
+void lease_init (struct array *a);
+void lease_free (struct array *a);
+/* Is the request leased, or can be now? */
+bool lease_has (struct array *a, struct req *q);
+/* The same; if not, it gives up its turn and waits, without any, until it is leased. */
+bool lease_take (struct array *a, struct req *q);
+/* The request is done. */
+void lease_done (struct array *a, struct req *q);
+void lease_grant (struct array *a, const struct array_range *granted,
+                  unsigned count);
+void lease_recover (struct array *a, const struct array_range *ranges,
+                    unsigned count);
+void lease_recovered (struct array *a);
+void lease_leave (struct array *a, const struct array_range *must,
+                  const struct array_range *wish);
+/* See whether all is done that is to be done before something is left. */
+void lease_look (struct array *a);
+void lease_check (const struct array *a);
 
 /* array-overdue.c: members that keep silent, members that are slow. */
 /* It is a stranger: there was no connection, or it broke.  What comes back may be

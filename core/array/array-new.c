@@ -40,6 +40,10 @@ config_ok (const struct array_config *c, char *why, size_t why_size)
               "an image buffer of %llu bytes is not between "
               "64 KiB and 4 GiB",
               (unsigned long long) c->image_buffer_bytes);
+  else if (c->leases && (c->part_length > 0 || c->readonly))
+    snprintf (why, why_size,
+              "an array that is written by leases is neither written in a part "
+              "of its own nor only read");
   else if (c->part_length > 0 && !part_ok (c))
     snprintf (
       why, why_size,
@@ -117,6 +121,7 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
     a->member[i].loose = 1;
     overdue_forget (a, i);
   }
+  lease_init (a);
   clear_init (a);
   member_count (a);
   round_init (a);
@@ -147,6 +152,7 @@ array_free (struct array *a)
   spares_free (&a->spare_aios);
   spares_free (&a->spare_reqs);
   clear_free (a);
+  lease_free (a);
   images_free (a->images);
   free (a->ranges);
   free (a);

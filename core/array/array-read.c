@@ -54,13 +54,13 @@
 static bool
 only_reads (const struct array *a, const struct piece *p)
 {
-  return array_only_reads (a, p->at.offset, p->at.length);
+  return array_only_reads (a, p->req, p->at.offset, p->at.length);
 }
 
 static bool
 holds (const struct array *a, const struct piece *p)
 {
-  return array_holds_reads (a, p->at.offset, p->at.length);
+  return array_holds_reads (a, p->req, p->at.offset, p->at.length);
 }
 
 /* For each copy, when its member will have answered a read, from now; returns what
@@ -243,6 +243,11 @@ read_go (struct array *a, struct piece *p)
 
   if (holds (a, p)) {
     piece_move (a, p, PIECE_STALLED);
+    return;
+  }
+  if (p->bad && a->config.leases && !q->leased) { /* it is to be mended */
+    q->want = LOCK_EXCLUSIVE;
+    piece_move (a, p, PIECE_PARKED);
     return;
   }
   if (c < 0) { /* no copy can be read */

@@ -77,7 +77,7 @@ round_init (struct array *a)
   r->on = a->config.rounds && a->config.batches && !a->config.readonly;
   if (!r->on)
     return;
-  r->shared = a->config.part_length > 0;
+  r->shared = a->config.part_length > 0 || a->config.leases;
   r->begun = a->config.round;
   for (unsigned i = 0; i < a->layout->members; i++)
     if (a->member[i].counts) {

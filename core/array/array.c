@@ -82,6 +82,8 @@ req_done (struct array *a, struct req *q)
     TAILQ_REMOVE (&a->runnable, q, run_link);
   if (q->lock != LOCK_NONE)
     range_drop (a, q);
+  if (a->config.leases)
+    lease_done (a, q);
   if (q->r->op == ARRAY_FLUSH)
     clear_flushed (a, q);
   if (request_writes (q->r) && !q->error)
@@ -109,6 +111,8 @@ settle_parked (struct array *a, struct req *q)
     return false;
   if (!q->error) {
     if (q->parked < q->pieces_count)
+      return true;
+    if (a->config.leases && q->want == LOCK_EXCLUSIVE && !lease_take (a, q))
       return true;
     if (q->lock < q->want) {
       if (q->lock != LOCK_NONE)
@@ -234,8 +238,8 @@ req_run (struct array *a, struct req *q)
       req_done (a, q);
     return;
   }
-  if (!q->error && q->blockers > 0)
-    return; /* range_drop of the last one wakes it */
+  if (!q->error && (q->blockers > 0 || q->waits))
+    return; /* range_drop of the last one wakes it, or a grant */
   if (settle_parked (a, q))
     return;
   /* Cut the next pieces off and send them on their way. */
@@ -282,6 +286,8 @@ pump (struct array *a)
     if (p)
       piece_go (a, p);
     more = TAILQ_FIRST (&a->space) != p;
+    if (a->look && a->config.leases)
+      lease_look (a);
     send_images (a);
     if (a->look) {
       a->look = false;
@@ -339,6 +345,8 @@ array_submit (struct array *a, struct array_request *r, uint64_t now_ns)
   }
   assert (r->client || (!request_writes (r) && r->op != ARRAY_ACCEPT));
   q = req_new (a, r);
+  if (a->config.leases && r->op != ARRAY_FLUSH)
+    lease_has (a, q);
   switch (r->op) {
   case ARRAY_FLUSH:
     flush_begin (a, q);
@@ -351,7 +359,8 @@ array_submit (struct array *a, struct array_request *r, uint64_t now_ns)
       req_wake (a, q);
     break;
   default:
-    if (range_take (a, q, LOCK_EXCLUSIVE))
+    if ((!a->config.leases || lease_take (a, q)) &&
+        range_take (a, q, LOCK_EXCLUSIVE))
       req_wake (a, q);
     break;
   }
@@ -462,6 +471,41 @@ array_settled (struct array *a, unsigned member, uint64_t offset,
         (a->layout->copies > 2 && i / a->layout->n == member / a->layout->n))
       clear_touch_range (a, i, offset, length);
   round_touch (a);
+  pump (a);
+}
+
+void
+array_lease_grant (struct array *a, const struct array_range *granted,
+                   unsigned count, uint64_t now_ns)
+{
+  advance (a, now_ns);
+  lease_grant (a, granted, count);
+  pump (a);
+}
+
+void
+array_lease_recover (struct array *a, const struct array_range *ranges,
+                     unsigned count, uint64_t now_ns)
+{
+  advance (a, now_ns);
+  lease_recover (a, ranges, count);
+  pump (a);
+}
+
+void
+array_lease_recovered (struct array *a, uint64_t now_ns)
+{
+  advance (a, now_ns);
+  lease_recovered (a);
+  pump (a);
+}
+
+void
+array_lease_leave (struct array *a, const struct array_range *must,
+                   const struct array_range *wish, uint64_t now_ns)
+{
+  advance (a, now_ns);
+  lease_leave (a, must, wish);
   pump (a);
 }
 

@@ -20,6 +20,7 @@ uint64_t noted[ARRAY_MEMBERS_MAX];
 struct array_io *ios[IOS_MAX];
 unsigned ios_count;
 unsigned notices_lost, notices_data, notices_prepared, done_count;
+unsigned notices_lease, notices_left;
 struct array_notice notice;
 uint8_t ones[MiB (8)], twos[MiB (1)], back[MiB (1)];
 
@@ -35,8 +36,8 @@ rig_init (void)
   config = usual;
 }
 
-static void
-take (void)
+void
+rig_take (void)
 {
   struct array_io *io;
   struct array_request *r;
@@ -58,6 +59,8 @@ take (void)
     notices_lost += n.kind == NOTICE_LOST;
     notices_data += n.kind == NOTICE_DATA_LOST;
     notices_prepared += n.kind == NOTICE_PREPARED;
+    notices_lease += n.kind == NOTICE_LEASE;
+    notices_left += n.kind == NOTICE_LEFT;
   }
   array_check (a);
 }
@@ -82,6 +85,7 @@ begin (enum layout_kind kind, unsigned n)
     noted[i] = config.member_round[i];
   }
   ios_count = notices_lost = notices_data = notices_prepared = done_count = 0;
+  notices_lease = notices_left = 0;
 }
 
 void
@@ -172,7 +176,7 @@ answer (unsigned i, int error)
   memmove (&ios[i], &ios[i + 1], (ios_count - i) * sizeof ios[0]);
   a = asked;
   array_io_done (a, io, error, now);
-  take ();
+  rig_take ();
   a = now_used;
 }
 
@@ -209,7 +213,7 @@ submit (struct array_request *r)
   if (!r->client)
     r->client = client;
   array_submit (a, r, now);
-  take ();
+  rig_take ();
 }
 
 int
@@ -235,14 +239,14 @@ commit (unsigned out_mask)
   for (unsigned i = 0; i < config.layout.members; i++)
     states[i] = out_mask & 1u << i ? MEMBER_OUT : MEMBER_IN_SYNC;
   array_commit (a, ++config.epoch, states, now);
-  take ();
+  rig_take ();
 }
 
 void
 lose (unsigned member)
 {
   array_lost (a, member, "the connection is broken", now);
-  take ();
+  rig_take ();
 }
 
 void
@@ -250,7 +254,7 @@ tick (void)
 {
   now = array_deadline (a);
   array_tick (a, now);
-  take ();
+  rig_take ();
 }
 
 bool
@@ -289,7 +293,7 @@ void
 return_with (unsigned member, bool kept, uint64_t reach)
 {
   array_back (a, member, kept, reach, now);
-  take ();
+  rig_take ();
 }
 
 void
@@ -308,14 +312,14 @@ void
 hold (bool hold)
 {
   array_trust (a, hold ? now : UINT64_MAX, now);
-  take ();
+  rig_take ();
 }
 
 void
 stop (void)
 {
   array_stop (a, ESHUTDOWN, now);
-  take ();
+  rig_take ();
 }
 
 void
@@ -334,7 +338,7 @@ commit_states (uint64_t epoch, const char *letters)
 
   rig_states (letters, states);
   array_commit (a, epoch, states, now);
-  take ();
+  rig_take ();
 }
 
 void
@@ -351,7 +355,7 @@ prepare (uint64_t epoch, const char *letters)
 
   rig_states (letters, states);
   array_prepare (a, epoch, states, now);
-  take ();
+  rig_take ();
 }
 
 void
@@ -359,5 +363,5 @@ tick_after (uint64_t ns)
 {
   now += ns;
   array_tick (a, now);
-  take ();
+  rig_take ();
 }

@@ -34,6 +34,7 @@ extern uint64_t noted[ARRAY_MEMBERS_MAX]; /* the round on each one's disk */
 extern struct array_io *ios[IOS_MAX];     /* asked and not answered, in order */
 extern unsigned ios_count;
 extern unsigned notices_lost, notices_data, notices_prepared, done_count;
+extern unsigned notices_lease, notices_left;
 extern struct array_notice notice; /* the last one */
 extern uint8_t ones[MiB (8)], twos[MiB (1)], back[MiB (1)];
 
@@ -47,6 +48,9 @@ void answer_all (void);
 void answer_all_flushes (void);
 void
 answer_lost (unsigned member); /* all, and this member by a broken connection */
+
+/* Take what the engine has to say after an input that is not one of these. */
+void rig_take (void);
 
 void submit (struct array_request *r);
 /* Answer all that is asked: the request is done then, with this error. */
