@@ -128,7 +128,9 @@ around (const struct array *a, const struct piece *p)
 {
   uint64_t wait_ns[COPIES_MAX];
 
+  /* Who shares the array by leases has not made the copies equal himself. */
   if (only_reads (a, p) || a->clear.never ||
+      (a->config.leases && !a->clear.settle) ||
       !overdue_suspect (a, p->at.copy[0].member))
     return 0;
   waits (a, p, wait_ns);

@@ -16,6 +16,7 @@ struct array *a;
 struct array_client *client;
 uint64_t now;
 uint8_t *members[ARRAY_MEMBERS_MAX];
+uint64_t rig_member_bytes = 24 * UNIT;
 uint64_t noted[ARRAY_MEMBERS_MAX];
 struct array_io *ios[IOS_MAX];
 unsigned ios_count;
@@ -70,7 +71,7 @@ begin (enum layout_kind kind, unsigned n)
 {
   char why[200];
 
-  if (layout_init (&config.layout, kind, n, 1, UNIT, 24 * UNIT, why,
+  if (layout_init (&config.layout, kind, n, 1, UNIT, rig_member_bytes, why,
                    sizeof why) == -1)
     abort ();
   now = 1000 * MS;
@@ -95,6 +96,7 @@ end (void)
   array_free (a);
   for (unsigned i = 0; i < config.layout.members; i++)
     free (members[i]);
+  rig_member_bytes = 24 * UNIT;
   config = usual;
 }
 

@@ -30,6 +30,7 @@ extern struct array *a;
 extern struct array_client *client; /* whose requests are that name none */
 extern uint64_t now;
 extern uint8_t *members[ARRAY_MEMBERS_MAX];
+extern uint64_t rig_member_bytes;         /* of the next `begin`, as config */
 extern uint64_t noted[ARRAY_MEMBERS_MAX]; /* the round on each one's disk */
 extern struct array_io *ios[IOS_MAX];     /* asked and not answered, in order */
 extern unsigned ios_count;
