@@ -1,7 +1,7 @@
 /* cluster-attach.c: how a host gets a session.
  *
  * One session at a time holds an array for writing, or several do that have a part of
- * it each; any number read.  To grant the right to write where nobody else writes, weftd
+ * it each, or that share it by leases; any number read.  To grant the right to write where nobody else writes, weftd
  * changes the epoch with a fence of all members: so whoever held it before can write
  * nothing more, however late it wakes up.  The old session is over as soon as the change
  * is PREPARED, the new one begins with its COMMIT.  A member that is missing, or does not
@@ -36,7 +36,8 @@ static bool
 conflicts (const struct cluster_session_record *rec,
            const struct cluster_attach *attach)
 {
-  return rec->writable && cluster_parts_meet (&rec->part, &attach->part);
+  return rec->writable && !(rec->leases && attach->leases) &&
+         cluster_parts_meet (&rec->part, &attach->part);
 }
 
 /* Is this session?  Who is silent is, whatever it writes: it would hold up the next
@@ -90,7 +91,9 @@ refuse_held (struct cluster *c, uint64_t op, const struct cluster_array *a,
   struct cluster_problem *p;
   char part[96] = "";
 
-  if (holder->part.length > 0)
+  if (holder->leases)
+    snprintf (part, sizeof part, " (shared by leases)");
+  else if (holder->part.length > 0)
     snprintf (part, sizeof part,
               " (%" PRIu64 " bytes from %" PRIu64 " on, as part of it)",
               holder->part.length, holder->part.offset);
@@ -99,7 +102,9 @@ refuse_held (struct cluster *c, uint64_t op, const struct cluster_array *a,
     "array %s is attached for writing%s by node %s, process %" PRIu64
     ", last heard of %" PRIu64 " ms ago: %s",
     a->rec.name, part, holder->node, holder->pid, silent_ms,
-    quiet   ? "it may be replaced when it has been silent for long enough"
+    quiet ? "it may be replaced when it has been silent for long enough"
+    : holder->leases
+      ? "detach it there, take it over, or share it by leases as well"
     : *part ? "detach it there, take it over, or attach another part"
             : "detach it there, take it over, or attach read-only");
   cluster_problem_holder (p, holder, silent_ms);
@@ -383,32 +388,40 @@ refuse_full (struct cluster *c, uint64_t op, const struct cluster_array *a)
   return true;
 }
 
-/* Is what the attach is to write no part of the array, or one too many? */
+/* Is what the attach is to write no part of the array? */
 static bool
 refuse_part (struct cluster *c, uint64_t op, const struct cluster_array *a,
              const struct cluster_attach *attach)
 {
   const struct cluster_part *part = &attach->part;
   uint64_t size = a->layout.size, end = part->offset + part->length;
+
+  if (part->length == 0 ||
+      (part->offset < size && part->length <= size - part->offset &&
+       part->offset % a->layout.unit == 0 &&
+       (end % a->layout.unit == 0 || end == size)))
+    return false;
+  cluster_refuse (c, op, CLUSTER_INVALID, "part",
+                  "%" PRIu64 " bytes from %" PRIu64 " on are no part of "
+                  "array %s, which has %" PRIu64 " bytes: a part begins and "
+                  "ends at a multiple of %u (the stripe unit), or ends where "
+                  "the array ends",
+                  part->length, part->offset, a->rec.name, size, a->layout.unit)
+    ->field = "part";
+  return true;
+}
+
+/* Would it be one too many that writes beside others? */
+static bool
+refuse_many (struct cluster *c, uint64_t op, const struct cluster_array *a,
+             const struct cluster_attach *attach)
+{
   const struct cluster_session *s = NULL;
   const struct waiting *w;
   unsigned count = 0;
 
-  if (part->length == 0)
+  if (attach->part.length == 0)
     return false;
-  if (part->offset >= size || part->length > size - part->offset ||
-      part->offset % a->layout.unit != 0 ||
-      (end % a->layout.unit != 0 && end != size)) {
-    cluster_refuse (c, op, CLUSTER_INVALID, "part",
-                    "%" PRIu64 " bytes from %" PRIu64 " on are no part of "
-                    "array %s, which has %" PRIu64 " bytes: a part begins and "
-                    "ends at a multiple of %u (the stripe unit), or ends where "
-                    "the array ends",
-                    part->length, part->offset, a->rec.name, size,
-                    a->layout.unit)
-      ->field = "part";
-    return true;
-  }
   while ((s = cluster_writer_next (c, a, s)))
     count += !in_the_way (s, attach);
   TAILQ_FOREACH (w, &c->waitings, link)
@@ -417,8 +430,8 @@ refuse_part (struct cluster *c, uint64_t op, const struct cluster_array *a,
   if (count < WRITERS_MAX)
     return false;
   cluster_refuse (c, op, CLUSTER_CONFLICT, "too-many",
-                  "%u sessions write parts of array %s already, and no more "
-                  "can: detach one",
+                  "%u sessions write array %s already, each a part of it or by "
+                  "leases, and no more can: detach one",
                   count, a->rec.name);
   return true;
 }
@@ -504,7 +517,7 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
 
 /* A host that did not hear the answer asks again: it gets the same one. */
 static bool
-attach_again (struct cluster *c, uint64_t op, const struct cluster_array *a,
+attach_again (struct cluster *c, uint64_t op, struct cluster_array *a,
               const struct cluster_attach *attach)
 {
   struct cluster_session *s;
@@ -517,6 +530,9 @@ attach_again (struct cluster *c, uint64_t op, const struct cluster_array *a,
         cluster_session_end (c, s, "its process has attached anew");
         continue;
       }
+      /* A weftd before this one has granted it, and it has not begun yet. */
+      if (s->rec.leases && !s->lessee.declared && !s->heard)
+        cluster_lease_declare (c, a, s, NULL, 0);
       s->last_live_ms = c->live_ms;
       s->alive = s->heard = true;
       cluster_reply_session (c, op, CLUSTER_REPLY_GRANT, a, s);
@@ -675,6 +691,7 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   struct cluster_session_record rec = { .pid = attach->pid,
                                         .writable = attach->writable,
                                         .part = attach->part,
+                                        .leases = attach->leases,
                                         .service = attach->service,
                                         .by_admin = attach->by_admin,
                                         .exports = attach->exports };
@@ -683,7 +700,8 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   struct waiting *w;
 
   memcpy (&rec.id, in->random, sizeof rec.id);
-  while (rec.id == 0 || cluster_session_find (c, rec.id))
+  while (rec.id == 0 || rec.id >= LEASE_ORDERED ||
+         cluster_session_find (c, rec.id))
     rec.id++;
   memcpy (rec.array, a->rec.uuid, 16);
   snprintf (rec.array_name, sizeof rec.array_name, "%s", a->rec.name);
@@ -746,6 +764,7 @@ attach_try (struct cluster *c, const struct cluster_input *in,
            !refuse_unheard (c, in->op, a) &&
            !attach_again (c, in->op, a, attach) &&
            !refuse_part (c, in->op, a, attach) &&
+           !refuse_many (c, in->op, a, attach) &&
            !(beside && refuse_full (c, in->op, a)) &&
            !refuse_service (c, in->op, a, attach) &&
            !(attach->service    ? stand_by (c, in, a, attach, last)
@@ -771,13 +790,17 @@ cluster_session_unchallenged (struct cluster *c, struct waiting *w)
 
 void
 cluster_attach (struct cluster *c, const struct cluster_input *in,
-                const char *name, const struct cluster_attach *attach)
+                const char *name, const struct cluster_attach *asked)
 {
+  struct cluster_attach attach = *asked;
   struct cluster_array *a;
 
   cluster_begin (c, in);
   a = cluster_array_find_or_refuse (c, in->op, name);
-  if (a)
-    attach_try (c, in, a, attach, false);
+  if (a) {
+    if (attach.leases)
+      attach.part = (struct cluster_part) { .length = a->layout.size };
+    attach_try (c, in, a, &attach, false);
+  }
   cluster_end (c);
 }

@@ -230,6 +230,8 @@ take (struct cluster *c, struct cluster_disk *d,
   d->contested_live_ms = 0;
   d->min_epoch = hb->min_epoch;
   d->round = hb->round;
+  if (d->array && d->over != hb->over)
+    cluster_due (c, d->array, DUE_LEASES); /* what one had can be recovered */
   d->over = hb->over;
   d->states_epoch = hb->states_epoch;
   d->dirty_extents = hb->dirty_extents;

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cluster-internal.h"
 
@@ -50,6 +51,21 @@ cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id)
   return NULL;
 }
 
+struct cluster_session *
+cluster_session_own_or_refuse (struct cluster *c, uint64_t op, uint64_t id,
+                               const char *instance)
+{
+  struct cluster_session *s = cluster_session_find_or_refuse (c, op, id);
+
+  if (s == NULL || strcmp (s->rec.instance, instance) == 0)
+    return s;
+  cluster_refuse (c, op, CLUSTER_CONFLICT, "other-instance",
+                  "session %016" PRIx64 " belongs to another process, %" PRIu64
+                  " of node %s: attach for a session of your own",
+                  id, s->rec.pid, s->rec.node);
+  return NULL;
+}
+
 void
 cluster_session_end (struct cluster *c, struct cluster_session *s,
                      const char *fmt, ...)
@@ -67,6 +83,8 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
   cluster_put_session (c, s);
   if (a)
     cluster_over_add (c, a, s->rec.id, false);
+  if (a && s->rec.leases)
+    cluster_lease_end (c, a, s);
   cluster_changed_session (c, s);
   TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->session != s)
@@ -175,6 +193,8 @@ cluster_session_cut (struct cluster *c, struct cluster_session *s,
     cluster_log (c, CLUSTER_INFO, "array", s->rec.array_name,
                  "Node %s, process %" PRIu64 ", has detached array %s.",
                  s->rec.node, s->rec.pid, s->rec.array_name);
+  if (s->rec.leases && by == NULL)
+    cluster_lease_detached (a, s);
   cluster_session_end (c, s, "it was %s%s", by ? "evicted by " : "detached",
                        by ? by : "");
   if (by)

@@ -12,6 +12,7 @@
 #define WEFT_CLUSTER_INTERNAL_H
 
 #include "base/alloc.h"
+#include "base/spans.h"
 #include "cluster.h"
 
 /* When another process asks for a disk's place, the one that has it is asked to
@@ -88,6 +89,7 @@ enum waiting_kind {
   WAIT_FENCE,     /* a fence of a node: waits for members and servers */
   WAIT_SHUT_OUT,  /* an order to shut a node out: waits for members */
   WAIT_LOST,      /* a report of `session`: waits for `member` to be out */
+  WAIT_LEASES,    /* `session` asks for leases that it can't have yet */
   WAIT_KINDS
 };
 
@@ -115,8 +117,46 @@ struct waiting {
   struct cluster_disk_heartbeat *heartbeat; /* WAIT_CONTENDER; owned */
   struct challenge *challenge; /* WAIT_HOLDER, WAIT_SERVICE, WAIT_FENCE,
                                   WAIT_SHUT_OUT; owned */
+  struct cluster_lease_ask ask[LEASE_ASKS_MAX]; /* WAIT_LEASES */
+  unsigned asks;
+  bool
+    asked_back; /* WAIT_LEASES: it is the turn of this one, and those who have
+                      what it asks for are to give it back */
 };
 TAILQ_HEAD (waitings, waiting);
+
+/* Owners of leases that are no sessions. */
+#define LEASE_ORPHAN                                                           \
+  UINT64_MAX /* one had it that has ended, and copies may differ */
+#define LEASE_ORDERED (UINT64_MAX - 1) /* the same, and it is being recovered */
+
+/* Where lessees meet: counted for regions that are hot, and for people. */
+#define LEASE_REGIONS_MAX 4096
+struct lease_meetings {
+  struct lease_region {
+    uint64_t number; /* from LEASE_REGION_BYTES times that on */
+    unsigned heat;
+  } region[LEASE_REGIONS_MAX]; /* ascending */
+  unsigned regions;
+  uint64_t cooled_ms;          /* when heat was halved last */
+  uint64_t conflicts, revokes; /* all */
+  struct lease_minute {
+    uint64_t minute; /* since when weftd's clock began */
+    unsigned conflicts[LEASE_CELLS], revokes[LEASE_CELLS];
+  } minute[LEASE_MINUTES];
+};
+
+/* Who has leases of what, of an array that sessions share so.  It is in memory alone, and
+ * goes with the last of them.
+ */
+struct cluster_leases {
+  struct spans spans; /* owners: sessions, LEASE_ORPHAN, LEASE_ORDERED */
+  bool
+    starting; /* weftd was, and not all have declared yet: nobody knows what is free */
+  uint64_t order; /* to recover what is LEASE_ORDERED; 0: none is under way */
+  struct cluster_session *recoverer; /* who has that order */
+  struct lease_meetings met;
+};
 
 /* What is to be looked at, of an array, at the end of an input (cluster-settle.c).
  */
@@ -124,6 +164,7 @@ enum due {
   DUE_CHANGE = 1,  /* is anything still missing for the change under way? */
   DUE_TIME = 2,    /* has that change waited for too long? */
   DUE_MEMBERS = 4, /* does a member go out, come back, or move? */
+  DUE_LEASES = 8,  /* can what is asked for be granted, or recovered? */
 };
 
 struct cluster {
@@ -150,6 +191,7 @@ struct cluster {
   uint64_t now_ms, wall_ms;
   uint64_t live_ms; /* the clock of silence: weftd's own pauses do not count */
   uint32_t life, over_count; /* of the numbers in cluster-over.c */
+  uint32_t order_count;      /* the same, of orders to recover */
 };
 
 /* The files stand here from the ground up: each calls only those that stand before
@@ -241,6 +283,10 @@ void cluster_reply_session (struct cluster *c, uint64_t op,
                             enum cluster_reply_kind kind,
                             const struct cluster_array *a,
                             const struct cluster_session *s);
+/* These ranges are the session's. */
+void cluster_reply_leases (struct cluster *c, uint64_t op,
+                           const struct cluster_session *s,
+                           const struct cluster_part *granted, unsigned count);
 void cluster_reply_node (struct cluster *c, uint64_t op,
                          enum cluster_reply_kind kind,
                          const struct cluster_node *n);
@@ -625,6 +671,52 @@ bool cluster_over_news (const struct cluster_disk *d);
 unsigned cluster_over_told (const struct cluster_disk *d,
                             struct cluster_over over[OVER_TOLD_MAX]);
 
+/* cluster-lease-map.c */
+/* Somebody needs this range, and others have it; one of them is asked to give it back. */
+void cluster_lease_met (const struct cluster *c, struct cluster_array *a,
+                        uint64_t start, uint64_t end);
+void cluster_lease_asked_back (const struct cluster *c, struct cluster_array *a,
+                               uint64_t start, uint64_t end);
+/* How far from `at` on, up to `end`, is nothing hot?  And from `at` down to `start`? */
+uint64_t cluster_lease_cool (const struct cluster *c, struct cluster_array *a,
+                             uint64_t at, uint64_t end);
+uint64_t cluster_lease_cool_down (const struct cluster *c,
+                                  struct cluster_array *a, uint64_t at,
+                                  uint64_t start);
+
+/* cluster-lease.c */
+/* At weftd's start: sessions share the array, and nobody knows yet what they have. */
+void cluster_lease_start (struct cluster_array *a);
+void cluster_leases_free (struct cluster_array *a);
+/* The session is let in: by a fence, if it is the only one that writes. */
+void cluster_lease_begin (struct cluster *c, struct cluster_array *a,
+                          struct cluster_session *s);
+/* Is this a range of the array that may be leased? */
+bool cluster_lease_fits (const struct cluster_array *a,
+                         const struct cluster_part *p);
+/* The session has these leases, and no others.  False: another one has some of that. */
+bool cluster_lease_declare (struct cluster *c, struct cluster_array *a,
+                            struct cluster_session *s,
+                            const struct cluster_part *declared,
+                            unsigned count);
+/* It has left what it had of this range. */
+void cluster_lease_give (struct cluster *c, struct cluster_array *a,
+                         struct cluster_session *s,
+                         const struct cluster_part *given);
+/* It has carried out this order. */
+void cluster_lease_recovered (struct cluster *c, struct cluster_array *a,
+                              struct cluster_session *s, uint64_t order);
+/* It detaches by itself: it has left all that it had. */
+void cluster_lease_detached (struct cluster_array *a,
+                             struct cluster_session *s);
+/* It has ended. */
+void cluster_lease_end (struct cluster *c, struct cluster_array *a,
+                        struct cluster_session *s);
+/* Order what is to be recovered, and grant what can be granted. */
+void cluster_lease_settle (struct cluster *c, struct cluster_array *a);
+/* An ask has waited for long enough: refuse it. */
+void cluster_lease_late (struct cluster *c, struct waiting *w);
+
 /* cluster-join.c */
 /* Does the joining member get every write?  So it is when the writer works in the
  * epoch in which the joining began, or when there is no writer.
@@ -681,7 +773,7 @@ void cluster_tell_array (struct cluster *c, const struct cluster_array *a);
 void cluster_tell_changing (struct cluster *c, uint64_t op,
                             const struct cluster_array *a);
 void cluster_session_grant (struct cluster *c, uint64_t op,
-                            const struct cluster_array *a,
+                            struct cluster_array *a,
                             const struct cluster_session_record *rec);
 /* Answer a report of a lost member: more can't be done about it now. */
 void cluster_session_lost_end (struct cluster *c, struct waiting *w);
@@ -838,6 +930,10 @@ void cluster_session_tick (struct cluster *c, struct cluster_session *s);
 /* The session with this number, if it is not over; else refuses. */
 struct cluster_session *
 cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id);
+/* The same, if it is this process's. */
+struct cluster_session *cluster_session_own_or_refuse (struct cluster *c,
+                                                       uint64_t op, uint64_t id,
+                                                       const char *instance);
 /* Refuse, if there is no such session.  True: refused. */
 bool cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id);
 

@@ -517,6 +517,9 @@ cluster_preflight_evict (struct cluster *c, const struct cluster_input *in,
         "Node %s, process %" PRIu64 ", loses array %s: every request of its "
         "clients fails from then on.",
         s->rec.node, s->rec.pid, s->rec.array_name);
+  if (s->rec.leases)
+    line (f, "What it has leases of is recovered by another host that shares "
+             "the array, and whoever wants to write there waits until then.");
   if (s->rec.writable) {
     line (f, "What its clients wrote and did not flush may be lost; what they "
              "flushed is safe.");

@@ -70,6 +70,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   memcpy (s->process, hb->process, sizeof s->process);
   s->epoch = hb->epoch;
   s->prepared = hb->prepared;
+  s->lessee.order = hb->order;
   if (hb->has_uri &&
       cluster_text_copy (s->rec.uri, sizeof s->rec.uri, hb->uri)) {
     cluster_put_session (c, s);
@@ -95,8 +96,10 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
       a->disk[m]->served |= a->rec.member[m].state == MEMBER_IN_SYNC &&
                             a->disk[m]->heard &&
                             !cluster_life_unmet (a->disk[m]);
-  if (told)
+  if (told) {
     cluster_changed_session (c, s);
+    cluster_due (c, a, DUE_LEASES);
+  }
   cluster_session_refuse_challengers (c, s);
   if (moved)
     cluster_due (c, a, DUE_CHANGE | DUE_MEMBERS);
@@ -116,14 +119,8 @@ cluster_session_heartbeat (struct cluster *c, const struct cluster_input *in,
   struct cluster_array *a;
 
   cluster_begin (c, in);
-  s = cluster_session_find_or_refuse (c, in->op, id);
-  if (s && strcmp (s->rec.instance, hb->instance) != 0)
-    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "other-instance",
-                    "session %016" PRIx64
-                    " belongs to another process, %" PRIu64
-                    " of node %s: attach for a session of your own",
-                    id, s->rec.pid, s->rec.node);
-  else if (s) {
+  s = cluster_session_own_or_refuse (c, in->op, id, hb->instance);
+  if (s) {
     a = cluster_array_by_uuid (c, s->rec.array);
     if (!cluster_doubt_session (c, in->op, s, a, hb))
       heartbeat (c, in->op, s, a, hb);

@@ -5,11 +5,12 @@
  * that is due is done here, until nothing is:
  *
  *   1. a change of epoch for which nothing is missing any more is COMMITted;
- *   2. what time brings: a change that waits in vain goes on without the members
+ *   2. what is to be recovered is ordered, and leases are granted that are free;
+ *   3. what time brings: a change that waits in vain goes on without the members
  *      for which it waits, a lost member is given back (once a tick);
- *   3. members go out, come back, move: one rule at a time.
+ *   4. members go out, come back, move: one rule at a time.
  *
- * Each change of epoch that 2 and 3 prepare makes 1 due, so a rule never sees a
+ * Each change of epoch that 3 and 4 prepare makes 1 due, so a rule never sees a
  * change that could be COMMITted already.  At last, disks and sessions that wait
  * for news are told what they do not know.
  *
@@ -61,8 +62,13 @@ settle_array (struct cluster *c, struct cluster_array *a)
     if (!a->rec.ready)
       become_ready (c, a);
     if (a->due & DUE_CHANGE) {
-      a->due &= ~DUE_CHANGE;
+      a->due = (a->due & ~DUE_CHANGE) | DUE_LEASES;
       cluster_epoch_advance (c, a);
+    }
+    else if (a->due & DUE_LEASES) {
+      a->due &= ~DUE_LEASES;
+      if (a->leases)
+        cluster_lease_settle (c, a);
     }
     else if (a->due & DUE_TIME) {
       if (!cluster_epoch_tick (c, a))

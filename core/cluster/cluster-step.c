@@ -55,8 +55,10 @@ cluster_step_free (struct cluster_step *s)
 {
   if (s == NULL)
     return;
-  for (size_t i = 0; i < s->outputs_count; i++)
+  for (size_t i = 0; i < s->outputs_count; i++) {
     free (s->outputs[i].problem);
+    free (s->outputs[i].granted);
+  }
   free (s->outputs);
   free (s->records);
   free (s);
@@ -353,6 +355,22 @@ cluster_reply_session (struct cluster *c, uint64_t op,
 
   o->array = a;
   o->session = s;
+}
+
+void
+cluster_reply_leases (struct cluster *c, uint64_t op,
+                      const struct cluster_session *s,
+                      const struct cluster_part *granted, unsigned count)
+{
+  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_LEASES,
+                                    CLUSTER_SESSION, NULL, s->rec.id, NULL);
+
+  o->session = s;
+  o->granted_count = count;
+  if (count == 0)
+    return;
+  o->granted = alloc_zeroed (count * sizeof *granted);
+  memcpy (o->granted, granted, count * sizeof *granted);
 }
 
 void

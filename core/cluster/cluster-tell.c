@@ -114,6 +114,7 @@ cluster_session_tell (struct cluster *c, uint64_t op,
   s->told_loss = s->loss ? s->loss->number : 0;
   s->told_leave = cluster_service_leaves (c, a, s);
   s->told_fences = cluster_fences (c);
+  s->lessee.told_news = s->lessee.news;
   cluster_reply_session (c, op, CLUSTER_REPLY_SESSION, a, s);
 }
 
@@ -131,6 +132,7 @@ cluster_tell_session (struct cluster *c, struct cluster_session *s,
       (r->change.sessions && s->prepared != r->change.epoch &&
        s->told_change != r->change.epoch) ||
       (s->loss && s->told_loss != s->loss->number) ||
+      s->lessee.told_news != s->lessee.news ||
       (!s->told_leave && cluster_service_leaves (c, s->poll->array, s)) ||
       (cluster_session_guarded (s) && s->fences < cluster_fences (c) &&
        s->told_fences < cluster_fences (c))) {
@@ -164,8 +166,7 @@ cluster_tell_changing (struct cluster *c, uint64_t op,
 }
 
 void
-cluster_session_grant (struct cluster *c, uint64_t op,
-                       const struct cluster_array *a,
+cluster_session_grant (struct cluster *c, uint64_t op, struct cluster_array *a,
                        const struct cluster_session_record *rec)
 {
   struct cluster_session *s = alloc_zeroed (sizeof *s);
@@ -178,6 +179,8 @@ cluster_session_grant (struct cluster *c, uint64_t op,
   s->last_live_ms = c->live_ms;
   s->fences = s->told_fences = cluster_fences (c); /* the answer has them */
   TAILQ_INSERT_TAIL (&c->sessions, s, link);
+  if (rec->leases)
+    cluster_lease_begin (c, a, s);
   if (n && n->rec.shut_out) {
     n->rec.shut_out = false; /* it has a new certificate */
     cluster_put_node (c, n);
@@ -189,6 +192,7 @@ cluster_session_grant (struct cluster *c, uint64_t op,
                "Node %s, process %" PRIu64 ", has attached array %s %s.",
                rec->node, rec->pid, a->rec.name,
                rec->service           ? "to serve it"
+               : rec->leases          ? "to share it by leases"
                : rec->part.length > 0 ? "for writing a part of it"
                : rec->writable        ? "for writing"
                                       : "read-only");

@@ -400,6 +400,34 @@ check_change (const struct cluster *c, const struct cluster_array *a)
 }
 
 static void
+check_leases (const struct cluster *c, const struct cluster_array *a)
+{
+  const struct cluster_leases *l = a->leases;
+  const struct cluster_session *s = cluster_array_writer (c, a);
+  bool orphans = false, ordered = false;
+
+  assert ((l != NULL) == (s && s->rec.leases));
+  if (l == NULL)
+    return;
+  spans_check (&l->spans);
+  for (unsigned i = 0; i < l->spans.count; i++) {
+    const struct span *x = &l->spans.span[i];
+
+    assert (x->end <= a->layout.size);
+    ordered |= x->owner == LEASE_ORDERED;
+    orphans |= x->owner == LEASE_ORPHAN;
+    if (x->owner >= LEASE_ORDERED)
+      continue;
+    s = cluster_session_find (c, x->owner);
+    assert (s && s->rec.leases && s->lessee.declared);
+    assert (cluster_session_of (s, a));
+  }
+  assert (ordered == (l->order != 0) && ordered == (l->recoverer != NULL));
+  assert (!ordered || cluster_session_of (l->recoverer, a));
+  assert (!(ordered || orphans) || a->rec.to_recover);
+}
+
+static void
 check_array (const struct cluster *c, const struct cluster_array *a)
 {
   assert (a->layout.members == a->rec.n * a->rec.groups);
@@ -407,6 +435,7 @@ check_array (const struct cluster *c, const struct cluster_array *a)
   assert (!a->due); /* cluster_settle has done it */
   if (a->rec.change.epoch)
     check_change (c, a);
+  check_leases (c, a);
   for (unsigned m = 0; m < a->layout.members; m++) {
     const struct cluster_disk *d = a->disk[m];
 
@@ -449,7 +478,9 @@ cluster_check (const struct cluster *c)
     /* No other session writes what this one does. */
     for (const struct cluster_session *other = s;
          s->rec.writable && (other = cluster_writer_next (c, a, other));)
-      assert (!cluster_parts_meet (&s->rec.part, &other->rec.part));
+      assert (s->rec.leases
+                ? other->rec.leases
+                : !cluster_parts_meet (&s->rec.part, &other->rec.part));
   }
   TAILQ_FOREACH (w, &c->waitings, link) {
     const struct cluster_change *change = w->array ? &w->array->rec.change

@@ -47,8 +47,10 @@ cluster_free (struct cluster *c)
     cluster_wait_end (c, w);
   TAILQ_FOREACH_SAFE (d, &c->disks, link, next_d)
     cluster_disk_free (c, d);
-  TAILQ_FOREACH_SAFE (a, &c->arrays, link, next_a)
+  TAILQ_FOREACH_SAFE (a, &c->arrays, link, next_a) {
+    cluster_leases_free (a);
     free (a);
+  }
   TAILQ_FOREACH_SAFE (s, &c->sessions, link, next_s) {
     free (s->loss);
     free (s);
@@ -211,6 +213,8 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
   TAILQ_FOREACH (s, &c->sessions, link) {
     s->last_live_ms = c->live_ms;
     s->alive = !s->rec.ended;
+    if (s->alive && s->rec.leases)
+      cluster_lease_start (cluster_array_by_uuid (c, s->rec.array));
   }
   cluster_end (c);
   return 0;
@@ -265,6 +269,9 @@ waiting_end (struct cluster *c, struct waiting *w)
   case WAIT_LOST:
     cluster_session_lost_end (c, w);
     break;
+  case WAIT_LEASES:
+    cluster_lease_late (c, w);
+    break;
   case WAIT_KINDS:
     abort ();
   }
@@ -296,7 +303,7 @@ again:
   cluster_session_prune (c); /* not before: it frees sessions */
   TAILQ_FOREACH (a, &c->arrays, link) {
     cluster_service_tick (c, a);
-    cluster_due (c, a, DUE_TIME | DUE_MEMBERS);
+    cluster_due (c, a, DUE_LEASES | DUE_TIME | DUE_MEMBERS);
   }
   cluster_import_tick (c);
   cluster_end (c);

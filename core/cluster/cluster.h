@@ -230,6 +230,8 @@ struct cluster_array {
 /* A session that shares its array by leases (cluster-lease.c). */
 struct cluster_lessee {
   bool declared;   /* this weftd knows all of its leases */
+  bool unequal; /* what it declared was to be recovered, and it has not said yet that it
+                   has done so */
   uint64_t number; /* of the last GIVE that was carried out */
   uint64_t order;  /* the order to recover that it knows of, as it says; 0: none */
   unsigned news, told_news; /* counts what it is to be told; as of the last reply */

@@ -61,12 +61,12 @@ mutant takeover-leaves-the-old-session test-cluster-attach cluster-attach.c \
 
 # Several that write.
 mutant parts-overlap test-cluster-part cluster-attach.c \
-  'return rec->writable && cluster_parts_meet (&rec->part, &attach->part);' \
-  'return rec->writable && rec->part.length == 0;'
+  'cluster_parts_meet (&rec->part, &attach->part);' \
+  'rec->part.length == 0;'
 mutant part-of-no-units test-cluster-part cluster-attach.c \
-  'part->offset % a->layout.unit != 0 ||' ''
+  'part->offset % a->layout.unit == 0 &&' ''
 mutant part-beyond-the-end test-cluster-part cluster-attach.c \
-  'part->length > size - part->offset ||' ''
+  'part->length <= size - part->offset &&' ''
 mutant one-too-many-writes test-cluster-part cluster-attach.c \
   'if (count < WRITERS_MAX)' 'if (1)'
 mutant part-is-given-before-its-end-is-confirmed test-cluster-part cluster-attach.c \

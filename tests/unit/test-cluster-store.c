@@ -52,6 +52,7 @@ store_check (void)
               weftd.store[j].session.ended ||
               !weftd.store[j].session.writable ||
               memcmp (weftd.store[j].session.array, s->array, 16) != 0 ||
+              (weftd.store[j].session.leases && s->leases) ||
               !cluster_parts_meet (&weftd.store[j].session.part, &s->part));
   }
 }

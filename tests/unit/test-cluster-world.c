@@ -19,6 +19,25 @@ disk_uuid (unsigned disk)
 /* ---- Carrying out steps. ---- */
 
 static void
+copy_leases (const struct cluster_output *o, struct message *m)
+{
+  struct cluster_lease_told told;
+
+  cluster_lease_told (engine, o->array, o->session, &told);
+  m->revokes = told.revokes < HOSTS * LEASE_ASKS_MAX ? told.revokes
+                                                     : HOSTS * LEASE_ASKS_MAX;
+  for (unsigned i = 0; i < m->revokes; i++)
+    m->revoke[i] = told.revoke[i];
+  m->recover = told.recover;
+  m->ranges_count = told.count;
+  assert (told.count <= RANGES_MAX);
+  for (unsigned i = 0; i < told.count; i++)
+    m->ranges[i] = told.ranges[i];
+  free (told.revoke);
+  free (told.ranges);
+}
+
+static void
 copy_reply (const struct cluster_output *o, struct message *m)
 {
   struct cluster_join_order order;
@@ -61,7 +80,11 @@ copy_reply (const struct cluster_output *o, struct message *m)
     memcpy (m->array, o->array->rec.uuid, 16);
     for (unsigned i = 0; i < o->array->layout.members; i++)
       m->states[i] = o->array->rec.member[i].state;
+    copy_leases (o, m);
   }
+  m->granted_count = o->granted_count;
+  for (unsigned i = 0; i < o->granted_count; i++)
+    m->granted[i] = o->granted[i];
 }
 
 void
@@ -162,7 +185,7 @@ reincarnate (void)
   for (unsigned i = 0; i < MEMBERS; i++)
     world.disk[i].op = 0;
   for (unsigned i = 0; i < HOSTS; i++)
-    world.host[i].op = world.host[i].beat_op = 0;
+    world.host[i].op = world.host[i].beat_op = world.host[i].lease_op = 0;
   world.admin_op = 0;
   weftd.now_ms += 100;
   start_engine ();
@@ -239,7 +262,8 @@ host_granted (struct host *h, const struct message *m)
       if (weftd.store[i].kind == CLUSTER_RECORD_SESSION && !o->ended &&
           o->writable && o->id != m->session &&
           memcmp (o->array, s->array, 16) == 0)
-        assert (!cluster_parts_meet (&s->part, &o->part));
+        assert ((s->leases && o->leases) ||
+                !cluster_parts_meet (&s->part, &o->part));
     }
     /* Everyone else is fenced, in truth, at every member, and he is not; of several
      * that write, those whose sessions are over.
@@ -295,6 +319,8 @@ host_hears (struct host *h, const struct message *m)
   }
   else
     h->op = 0;
+  if (m->kind == CLUSTER_REPLY_GRANT || m->kind == CLUSTER_REPLY_SESSION)
+    h->heard = *m;
   h->answered = true;
   h->refused = CLUSTER_OK;
   h->code = NULL;
@@ -342,6 +368,12 @@ deliver (const struct message *m)
   for (unsigned i = 0; i < MEMBERS; i++)
     if (m->op == world.disk[i].op) {
       disk_hears (&world.disk[i], m);
+      return;
+    }
+  for (unsigned i = 0; i < HOSTS; i++)
+    if (m->op == world.host[i].lease_op) {
+      world.host[i].lease_op = 0;
+      world.host[i].lease = *m;
       return;
     }
   for (unsigned i = 0; i < HOSTS; i++)
@@ -395,6 +427,7 @@ host_beat (struct host *h)
                                           .fences = h->fences,
                                           .older = h->older,
                                           .equal = !h->copying,
+                                          .order = h->order,
                                           .wait_ms = 1000 };
 
   h->asked_ms = weftd.now_ms;
@@ -411,6 +444,7 @@ host_attach (struct host *h)
   struct cluster_attach a = { .pid = 7,
                               .writable = h->writable,
                               .part = h->part,
+                              .leases = h->leases,
                               .service = h->service,
                               .exports = h->exports,
                               .takeover = h->takeover,

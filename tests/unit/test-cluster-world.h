@@ -14,6 +14,7 @@
 #include "test-cluster-weftd.h"
 
 #define HOSTS 3
+#define RANGES_MAX 256
 
 /* A reply as it travels: copied when the engine makes it. */
 struct message {
@@ -35,6 +36,14 @@ struct message {
   unsigned over_count;
   struct cluster_over over[OVER_TOLD_MAX]; /* sessions that are over */
   uint64_t order; /* to a joiner: the join epoch that it may work for; 0 */
+  /* to one that shares by leases */
+  struct cluster_part granted[LEASE_ASKS_MAX];
+  unsigned granted_count;
+  struct cluster_lease_ask revoke[HOSTS * LEASE_ASKS_MAX];
+  unsigned revokes;
+  uint64_t recover; /* the order that it does not know yet; 0 */
+  struct cluster_part ranges[RANGES_MAX];
+  unsigned ranges_count;
 };
 
 struct step_out {
@@ -68,6 +77,11 @@ struct host {
   bool alive, attached, over;
   bool writable;
   struct cluster_part part; /* that it writes; of length 0: all */
+  bool leases; /* it shares the array by leases, and knows this order */
+  uint64_t order;
+  struct message heard; /* what it was granted, or told, last */
+  uint64_t lease_op;    /* its ask that is under way; 0: none */
+  struct message lease; /* what the last one was answered */
   bool service; /* it asks to serve the array, for as long as it lives */
   bool exports; /* it listens for clients on other hosts */
   bool leaves;  /* it was told to */

@@ -1,0 +1,677 @@
+/* cluster-lease.c: leases by range: who may write what of an array that several hosts
+ * write all over (docs/PROTOCOL.md, "Leases"; docs/DESIGN.md 7.9).
+ *
+ * The table (struct cluster_leases) has ranges and their owners; what is in no range is
+ * nobody's.  Of all this one bit is stored, `to_recover` of the array: that something
+ * which nobody holds may differ between its copies.  The rest is what lessees say.
+ *
+ *   nobody's ──── ask ────► a session's ──── it ends ────► LEASE_ORPHAN
+ *       ▲                     │    ▲                          │ all members have
+ *       └── give, detach ─────┘    └── recovered ── LEASE_ORDERED ◄── confirmed its end
+ *
+ * So nothing is granted that has been written by one who may write still, or whose copies
+ * were not made equal; and what one holds is granted to nobody else (L1, L2).  After
+ * weftd's start nothing is granted at all before each lessee has declared what it holds,
+ * or has ended (L4).
+ *
+ * Asks that can't be granted wait, in the order in which they came: an ask is granted as
+ * a whole, and never what an earlier one waits for.  The first in its turn has the
+ * others' leases asked back; what a session is to give back is not kept anywhere, it is
+ * what asks that wait need of it (cluster_lease_told).
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+/* A session that has too many leases is asked back so many. */
+#define LEASES_BACK 64
+
+static uint64_t
+end_of (const struct cluster_part *p)
+{
+  return p->offset + p->length;
+}
+
+static struct cluster_part
+part_of (uint64_t start, uint64_t end)
+{
+  return (struct cluster_part) { .offset = start, .length = end - start };
+}
+
+/* ---- The table. ---- */
+
+/* Every span of this owner becomes another one's, or nobody's. */
+static void
+hand_all (struct spans *spans, uint64_t from, uint64_t to)
+{
+  struct spans next = { 0 };
+
+  for (unsigned i = 0; i < spans->count; i++) {
+    struct span x = spans->span[i];
+
+    if (x.owner == from)
+      x.owner = to;
+    if (x.owner != 0)
+      spans_set (&next, x.start, x.end, x.owner);
+  }
+  spans_free (spans);
+  *spans = next;
+}
+
+static bool
+has_any (const struct spans *spans, uint64_t owner)
+{
+  for (unsigned i = 0; i < spans->count; i++)
+    if (spans->span[i].owner == owner)
+      return true;
+  return false;
+}
+
+/* The first span in the range that somebody else has; NULL: nobody else has any. */
+static const struct span *
+others (const struct spans *spans, const struct cluster_part *p, uint64_t id)
+{
+  for (unsigned i = spans_find (spans, p->offset);
+       i < spans->count && spans->span[i].start < end_of (p); i++)
+    if (spans->span[i].owner != id)
+      return &spans->span[i];
+  return NULL;
+}
+
+/* Those who wait are looked at anew: what they wait for may have come to another one. */
+static void
+ask_back_again (struct cluster *c, struct cluster_array *a)
+{
+  struct waiting *w;
+
+  TAILQ_FOREACH (w, &c->waitings, link)
+    if (w->kind == WAIT_LEASES && w->array == a)
+      w->asked_back = false;
+  cluster_due (c, a, DUE_LEASES);
+}
+
+static void
+set_to_recover (struct cluster *c, struct cluster_array *a, bool to_recover)
+{
+  if (a->rec.to_recover == to_recover)
+    return;
+  a->rec.to_recover = to_recover;
+  cluster_put_array (c, a);
+}
+
+static struct cluster_leases *
+leases_new (struct cluster_array *a)
+{
+  return a->leases = alloc_zeroed (sizeof *a->leases);
+}
+
+void
+cluster_leases_free (struct cluster_array *a)
+{
+  if (a->leases == NULL)
+    return;
+  spans_free (&a->leases->spans);
+  free (a->leases);
+  a->leases = NULL;
+}
+
+void
+cluster_lease_start (struct cluster_array *a)
+{
+  if (a->leases == NULL)
+    leases_new (a)->starting = true;
+}
+
+/* ---- What lessees say. ---- */
+
+bool
+cluster_lease_fits (const struct cluster_array *a, const struct cluster_part *p)
+{
+  uint64_t size = a->layout.size;
+
+  return p->offset < size && p->length > 0 && p->length <= size - p->offset &&
+         p->offset % LEASE_BYTES == 0 &&
+         (end_of (p) % LEASE_BYTES == 0 || end_of (p) == size);
+}
+
+bool
+cluster_lease_declare (struct cluster *c, struct cluster_array *a,
+                       struct cluster_session *s,
+                       const struct cluster_part *declared, unsigned count)
+{
+  struct spans *spans = &a->leases->spans;
+
+  for (unsigned i = 0; i < count; i++)
+    if (others (spans, &declared[i], s->rec.id))
+      return false;
+  hand_all (spans, s->rec.id, 0);
+  for (unsigned i = 0; i < count; i++)
+    spans_set (spans, declared[i].offset, end_of (&declared[i]), s->rec.id);
+  /* What it was recovering it goes on to recover. */
+  if (!s->lessee.declared)
+    s->lessee.unequal = count > 0 && a->rec.to_recover &&
+                        (!s->heard || s->lessee.order != 0);
+  s->lessee.declared = true;
+  ask_back_again (c, a);
+  return true;
+}
+
+void
+cluster_lease_give (struct cluster *c, struct cluster_array *a,
+                    struct cluster_session *s, const struct cluster_part *given)
+{
+  struct spans *spans = &a->leases->spans;
+  uint64_t at = given->offset, end = end_of (given), next;
+
+  for (; at < end; at = next) {
+    unsigned i = spans_find (spans, at);
+
+    if (i == spans->count)
+      break;
+    next = spans->span[i].end < end ? spans->span[i].end : end;
+    if (spans->span[i].start > at)
+      at = spans->span[i].start;
+    if (spans->span[i].owner == s->rec.id && at < next)
+      spans_set (spans, at, next, 0);
+  }
+  cluster_due (c, a, DUE_LEASES);
+}
+
+void
+cluster_lease_recovered (struct cluster *c, struct cluster_array *a,
+                         struct cluster_session *s, uint64_t order)
+{
+  struct cluster_leases *l = a->leases;
+
+  s->lessee.unequal = false;
+  if (l->recoverer == s && l->order == order) {
+    cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+                 "Node %s, process %" PRIu64 ", has made equal what it was to "
+                 "recover of array %s.",
+                 s->rec.node, s->rec.pid, a->rec.name);
+    hand_all (&l->spans, LEASE_ORDERED, s->rec.id);
+    l->order = 0;
+    l->recoverer = NULL;
+  }
+  ask_back_again (c, a);
+}
+
+void
+cluster_lease_detached (struct cluster_array *a, struct cluster_session *s)
+{
+  if (!s->lessee.unequal)
+    hand_all (&a->leases->spans, s->rec.id, 0);
+}
+
+void
+cluster_lease_end (struct cluster *c, struct cluster_array *a,
+                   struct cluster_session *s)
+{
+  struct cluster_leases *l = a->leases;
+
+  if (l->recoverer == s) {
+    hand_all (&l->spans, LEASE_ORDERED, LEASE_ORPHAN);
+    l->order = 0;
+    l->recoverer = NULL;
+  }
+  hand_all (&l->spans, s->rec.id, LEASE_ORPHAN);
+  if (has_any (&l->spans, LEASE_ORPHAN) || !s->lessee.declared)
+    set_to_recover (c, a, true);
+  /* Where nobody is left, the next one that attaches makes all equal. */
+  if (cluster_array_writer (c, a) == NULL)
+    cluster_leases_free (a);
+  cluster_due (c, a, DUE_LEASES);
+}
+
+/* ---- Orders to recover. ---- */
+
+static void
+order (struct cluster *c, struct cluster_leases *l, struct cluster_session *s)
+{
+  l->order = (uint64_t) c->life << 32 | ++c->order_count;
+  l->recoverer = s;
+  s->lessee.news++;
+}
+
+void
+cluster_lease_begin (struct cluster *c, struct cluster_array *a,
+                     struct cluster_session *s)
+{
+  s->lessee.declared = true;
+  if (a->leases)
+    return;
+  leases_new (a);
+  spans_set (&a->leases->spans, 0, a->layout.size, LEASE_ORDERED);
+  order (c, a->leases, s);
+  s->lessee.told_news = s->lessee.news; /* the answer says it */
+  set_to_recover (c, a, true);
+}
+
+/* May it have something new?  It must know which members count. */
+static bool
+is_able (const struct cluster_array *a, const struct cluster_session *s)
+{
+  return s->alive && s->epoch == a->rec.epoch;
+}
+
+/* Has every lessee declared what it holds?  What nobody holds of an array that is to be
+ * recovered are orphans then.
+ */
+static bool
+has_begun (const struct cluster *c, struct cluster_array *a)
+{
+  struct cluster_leases *l = a->leases;
+  const struct cluster_session *s = NULL;
+  struct spans all = { 0 };
+
+  if (!l->starting)
+    return true;
+  while ((s = cluster_writer_next (c, a, s)))
+    if (!s->lessee.declared)
+      return false;
+  l->starting = false;
+  if (!a->rec.to_recover)
+    return true;
+  spans_set (&all, 0, a->layout.size, LEASE_ORPHAN);
+  for (unsigned i = 0; i < l->spans.count; i++)
+    spans_set (&all, l->spans.span[i].start, l->spans.span[i].end,
+               l->spans.span[i].owner);
+  spans_free (&l->spans);
+  l->spans = all;
+  return true;
+}
+
+/* Who is to recover the orphans: one that waits for some, or else the one with the lowest
+ * number.
+ */
+static struct cluster_session *
+pick_recoverer (const struct cluster *c, const struct cluster_array *a)
+{
+  struct cluster_session *s = NULL, *lowest = NULL;
+  const struct waiting *w;
+
+  TAILQ_FOREACH (w, &c->waitings, link)
+    for (unsigned i = 0; w->kind == WAIT_LEASES && w->array == a && i < w->asks;
+         i++) {
+      const struct cluster_part *must = &w->ask[i].must;
+      const struct span *x = others (&a->leases->spans, must,
+                                     w->session->rec.id);
+
+      if (x && x->owner == LEASE_ORPHAN && is_able (a, w->session))
+        return w->session;
+    }
+  while ((s = cluster_writer_next (c, a, s)))
+    if (is_able (a, s) && (lowest == NULL || s->rec.id < lowest->rec.id))
+      lowest = s;
+  return lowest;
+}
+
+/* One order at a time: what becomes an orphan meanwhile is for the next one. */
+static void
+recover_orphans (struct cluster *c, struct cluster_array *a)
+{
+  struct cluster_leases *l = a->leases;
+  struct cluster_session *s = NULL;
+  bool unequal = false;
+
+  if (!a->rec.to_recover || l->order != 0)
+    return;
+  if (!has_any (&l->spans, LEASE_ORPHAN)) {
+    while ((s = cluster_writer_next (c, a, s)))
+      unequal |= s->lessee.unequal;
+    set_to_recover (c, a, unequal);
+    return;
+  }
+  if (cluster_over_waits (a, 0) || (s = pick_recoverer (c, a)) == NULL)
+    return;
+  hand_all (&l->spans, LEASE_ORPHAN, LEASE_ORDERED);
+  order (c, l, s);
+  cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+               "Node %s, process %" PRIu64 ", is to recover what a process "
+               "that has ended had of array %s.",
+               s->rec.node, s->rec.pid, a->rec.name);
+}
+
+/* ---- Grants. ---- */
+
+/* What has to happen before an ask is granted. */
+enum hindrance {
+  GRANTED,
+  STARTING,   /* all must have declared */
+  CHANGING,   /* its session must work in the array's epoch */
+  BEHIND,     /* an earlier ask must have been granted */
+  RECOVERING, /* orphans must have been recovered */
+  HELD,       /* others must give back what they hold */
+  TOO_MANY,   /* its session must give some back */
+};
+
+/* Does an earlier ask of another one wait for some of the same?  Returns its session. */
+static const struct cluster_session *
+ahead (const struct cluster *c, const struct waiting *w)
+{
+  const struct waiting *first;
+
+  TAILQ_FOREACH (first, &c->waitings, link) {
+    if (first == w)
+      break;
+    if (first->kind != WAIT_LEASES || first->array != w->array)
+      continue;
+    for (unsigned i = 0; i < first->asks; i++)
+      for (unsigned k = 0; k < w->asks; k++)
+        if (cluster_parts_meet (&first->ask[i].must, &w->ask[k].must))
+          return first->session;
+  }
+  return NULL;
+}
+
+/* How many leases may each lessee have? */
+static unsigned
+leases_max (const struct cluster *c, const struct cluster_array *a)
+{
+  const struct cluster_session *s = NULL;
+  unsigned lessees = 0, share;
+
+  while ((s = cluster_writer_next (c, a, s)))
+    lessees++;
+  share = ARRAY_LEASES_MAX / (lessees ? lessees : 1);
+  return share < SESSION_LEASES_MAX ? share : SESSION_LEASES_MAX;
+}
+
+static bool
+has_too_many (const struct cluster *c, const struct waiting *w)
+{
+  const struct spans *spans = &w->array->leases->spans;
+  unsigned max = leases_max (c, w->array), count = w->asks;
+
+  for (unsigned i = 0; spans->count + w->asks > max && i < spans->count; i++)
+    count += spans->span[i].owner == w->session->rec.id;
+  return count > max;
+}
+
+/* who: the session for which it waits; NULL: no one of them. */
+static enum hindrance
+hindrance (const struct cluster *c, const struct waiting *w,
+           const struct cluster_session **who)
+{
+  const struct cluster_leases *l = w->array->leases;
+  const struct span *x;
+
+  *who = NULL;
+  if (l->starting)
+    return STARTING;
+  if (!is_able (w->array, w->session))
+    return CHANGING;
+  if ((*who = ahead (c, w)))
+    return BEHIND;
+  for (unsigned i = 0; i < w->asks; i++)
+    if ((x = others (&l->spans, &w->ask[i].must, w->session->rec.id))) {
+      *who = x->owner < LEASE_ORDERED ? cluster_session_find (c, x->owner)
+                                      : l->recoverer;
+      return x->owner < LEASE_ORDERED ? HELD : RECOVERING;
+    }
+  return has_too_many (c, w) ? TOO_MANY : GRANTED;
+}
+
+/* Around what must be granted, as much of the wish as nobody else has, waits for or fights
+ * for.
+ */
+static struct cluster_part
+around (const struct cluster *c, const struct waiting *w,
+        const struct cluster_part *must, const struct cluster_part *wish)
+{
+  struct cluster_array *a = w->array;
+  const struct spans *spans = &a->leases->spans;
+  uint64_t start = wish->offset, end = end_of (wish), at;
+  const struct waiting *other;
+
+  /* What others wait for. */
+  TAILQ_FOREACH (other, &c->waitings, link)
+    for (unsigned i = 0; other != w && other->kind == WAIT_LEASES &&
+                         other->array == a && i < other->asks;
+         i++) {
+      const struct cluster_part *theirs = &other->ask[i].must;
+
+      if (end_of (theirs) > end_of (must) && theirs->offset < end)
+        end = theirs->offset > end_of (must) ? theirs->offset : end_of (must);
+      if (theirs->offset < must->offset && end_of (theirs) > start)
+        start = end_of (theirs) < must->offset ? end_of (theirs) : must->offset;
+    }
+  end = cluster_lease_cool (c, a, end_of (must), end);
+  start = cluster_lease_cool_down (c, a, must->offset, start);
+  for (at = end_of (must); at < end;) {
+    uint64_t next = spans_reach (spans, spans_reach (spans, at, end, 0), end,
+                                 w->session->rec.id);
+
+    if (next == at)
+      break;
+    at = next;
+  }
+  end = at;
+  for (at = must->offset; at > start;) {
+    uint64_t next = spans_reach_down (
+      spans, spans_reach_down (spans, at, start, 0), start, w->session->rec.id);
+
+    if (next == at)
+      break;
+    at = next;
+  }
+  return part_of (at, end);
+}
+
+static void
+grant (struct cluster *c, struct waiting *w)
+{
+  struct cluster_array *a = w->array;
+  struct cluster_session *s = w->session;
+  const struct cluster_part all = { .length = a->layout.size };
+  struct cluster_part granted[LEASE_ASKS_MAX];
+  bool alone = cluster_writer_next (c, a, cluster_array_writer (c, a)) == NULL;
+
+  for (unsigned i = 0; i < w->asks; i++) {
+    granted[i] = around (c, w, &w->ask[i].must, alone ? &all : &w->ask[i].wish);
+    spans_set (&a->leases->spans, granted[i].offset, end_of (&granted[i]),
+               s->rec.id);
+  }
+  s->lessee.gets += w->asks;
+  cluster_reply_leases (c, w->op, s, granted, w->asks);
+  cluster_wait_end (c, w);
+}
+
+/* ---- What is asked back. ---- */
+
+/* What the session has of this range, as one range; false: nothing. */
+static bool
+has_of (const struct spans *spans, const struct cluster_part *p, uint64_t id,
+        struct cluster_part *has)
+{
+  uint64_t start = UINT64_MAX, end = 0;
+
+  for (unsigned i = spans_find (spans, p->offset);
+       i < spans->count && spans->span[i].start < end_of (p); i++) {
+    const struct span *x = &spans->span[i];
+
+    if (x->owner != id)
+      continue;
+    if (start == UINT64_MAX)
+      start = x->start > p->offset ? x->start : p->offset;
+    end = x->end < end_of (p) ? x->end : end_of (p);
+  }
+  if (end == 0)
+    return false;
+  *has = part_of (start, end);
+  return true;
+}
+
+/* It is the turn of this ask: those who have what it needs are told. */
+static void
+ask_back (struct cluster *c, struct waiting *w)
+{
+  struct cluster_array *a = w->array;
+  struct cluster_session *s = NULL;
+  struct cluster_part has;
+
+  w->asked_back = true;
+  if (has_too_many (c, w))
+    w->session->lessee.news++;
+  for (unsigned i = 0; i < w->asks; i++) {
+    uint64_t start = UINT64_MAX, end = 0;
+
+    while ((s = cluster_writer_next (c, a, s))) {
+      if (s == w->session ||
+          !has_of (&a->leases->spans, &w->ask[i].must, s->rec.id, &has))
+        continue;
+      s->lessee.news++;
+      s->lessee.revokes++;
+      cluster_lease_asked_back (c, a, has.offset, end_of (&has));
+      start = has.offset < start ? has.offset : start;
+      end = end_of (&has) > end ? end_of (&has) : end;
+    }
+    if (end > 0)
+      cluster_lease_met (c, a, start, end);
+  }
+}
+
+/* Of one that has too many leases: those that follow what it asks for, and from the
+ * array's begin on again.
+ */
+static void
+too_many_back (const struct waiting *w, struct cluster_lease_told *told)
+{
+  const struct spans *spans = &w->array->leases->spans;
+  unsigned first = spans_find (spans, end_of (&w->ask[0].must)), back = 0;
+
+  for (unsigned n = 0; n < spans->count && back < LEASES_BACK; n++) {
+    const struct span *x = &spans->span[(first + n) % spans->count];
+    struct cluster_part p = part_of (x->start, x->end);
+    bool asked = x->owner != w->session->rec.id;
+
+    for (unsigned i = 0; i < w->asks; i++)
+      asked |= cluster_parts_meet (&w->ask[i].must, &p);
+    if (asked)
+      continue;
+    told->revoke[told->revokes++] = (struct cluster_lease_ask) { p, p };
+    back++;
+  }
+}
+
+void
+cluster_lease_told (const struct cluster *c, const struct cluster_array *a,
+                    const struct cluster_session *s,
+                    struct cluster_lease_told *told)
+{
+  const struct cluster_leases *l = a->leases;
+  const struct waiting *w;
+  struct cluster_part has;
+
+  memset (told, 0, sizeof *told);
+  if (l == NULL || s->rec.ended)
+    return;
+  if (c->waiting[WAIT_LEASES] > 0)
+    told->revoke = alloc_zeroed (
+      (c->waiting[WAIT_LEASES] * LEASE_ASKS_MAX + LEASES_BACK) *
+      sizeof *told->revoke);
+  TAILQ_FOREACH (w, &c->waitings, link) {
+    if (w->kind != WAIT_LEASES || w->array != a || !w->asked_back)
+      continue;
+    if (w->session == s && has_too_many (c, w))
+      too_many_back (w, told);
+    for (unsigned i = 0; w->session != s && i < w->asks; i++)
+      if (has_of (&l->spans, &w->ask[i].must, s->rec.id, &has))
+        told->revoke[told->revokes++] = (struct cluster_lease_ask) {
+          .must = has, .wish = w->ask[i].wish
+        };
+  }
+  if (l->recoverer != s || s->lessee.order == l->order)
+    return;
+  told->recover = l->order;
+  told->ranges = alloc_zeroed (l->spans.count * sizeof *told->ranges);
+  for (unsigned i = 0; i < l->spans.count; i++)
+    if (l->spans.span[i].owner == LEASE_ORDERED)
+      told->ranges[told->count++] = part_of (l->spans.span[i].start,
+                                             l->spans.span[i].end);
+}
+
+/* ---- What is due. ---- */
+
+void
+cluster_lease_settle (struct cluster *c, struct cluster_array *a)
+{
+  const struct cluster_session *who;
+  struct waiting *w, *next;
+  enum hindrance why;
+
+  if (c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
+    return;
+  if (has_begun (c, a))
+    recover_orphans (c, a);
+  if (c->waiting[WAIT_LEASES] == 0)
+    return;
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
+    if (w->kind != WAIT_LEASES || w->array != a)
+      continue;
+    why = hindrance (c, w, &who);
+    if (why == GRANTED)
+      grant (c, w);
+    else if (why >= RECOVERING && !w->asked_back)
+      ask_back (c, w);
+  }
+}
+
+void
+cluster_lease_late (struct cluster *c, struct waiting *w)
+{
+  const struct cluster_array *a = w->array;
+  const struct cluster_session *who = NULL;
+  enum hindrance why = hindrance (c, w, &who);
+  struct cluster_problem *p;
+  char holder[160] = "nobody yet", what[512];
+
+  if (who)
+    snprintf (holder, sizeof holder, "node %s, process %" PRIu64, who->rec.node,
+              who->rec.pid);
+  switch (why) {
+  case STARTING:
+    snprintf (what, sizeof what,
+              "weftd was started, and not all who share it have said what they "
+              "hold");
+    break;
+  case GRANTED: /* the array is doubted */
+  case CHANGING:
+    snprintf (what, sizeof what, "it is changing from epoch %" PRIu64,
+              a->rec.epoch);
+    break;
+  case BEHIND:
+    snprintf (what, sizeof what, "%s, waits for it as well, and came first",
+              holder);
+    break;
+  case RECOVERING:
+    snprintf (what, sizeof what,
+              "a process that has ended had it, and it is recovered by %s",
+              holder);
+    break;
+  case HELD:
+    snprintf (what, sizeof what, "%s, has it, and is to give it back", holder);
+    break;
+  case TOO_MANY:
+    snprintf (what, sizeof what,
+              "this process has %u leases, which is all that it may have, and "
+              "is to give some back",
+              leases_max (c, a));
+    break;
+  }
+  p = cluster_defer (c, w->op, CLUSTER_CONFLICT, "leases-wait", 0,
+                     "what is asked for of array %s can't be had yet: %s; ask "
+                     "again",
+                     a->rec.name, what);
+  if (who) {
+    cluster_problem_holder (p, &who->rec, cluster_session_silent_ms (c, who));
+    memcpy (p->holder_process, who->process, sizeof who->process);
+  }
+  cluster_wait_end (c, w);
+}

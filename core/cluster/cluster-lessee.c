@@ -1,0 +1,154 @@
+/* cluster-lessee.c: what a session that shares an array by leases says of them: what it
+ * has left, all that it has, what it has recovered, and what it asks for.
+ *
+ * Source: the range leases of the Redbud paper, section 4.1.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+
+#include "cluster-internal.h"
+
+static bool
+refuse_range (struct cluster *c, uint64_t op, const struct cluster_array *a,
+              const char *field, const struct cluster_part *p)
+{
+  if (cluster_lease_fits (a, p))
+    return false;
+  cluster_refuse (c, op, CLUSTER_INVALID, "lease",
+                  "%" PRIu64 " bytes from %" PRIu64 " on are no lease of array "
+                  "%s, which has %" PRIu64 " bytes: a lease begins and ends at "
+                  "a multiple of %d, or ends where the array ends",
+                  p->length, p->offset, a->rec.name, a->layout.size,
+                  LEASE_BYTES)
+    ->field = field;
+  return true;
+}
+
+/* Is something of this not in the array, or no lease? */
+static bool
+refuse_ranges (struct cluster *c, uint64_t op, const struct cluster_array *a,
+               const struct cluster_lease_words *words)
+{
+  for (unsigned i = 0; i < words->given_count; i++)
+    if (refuse_range (c, op, a, "give", &words->given[i]))
+      return true;
+  for (unsigned i = 0; i < words->declared_count; i++)
+    if (refuse_range (c, op, a, "declare", &words->declared[i]))
+      return true;
+  for (unsigned i = 0; i < words->asks; i++) {
+    const struct cluster_lease_ask *ask = &words->ask[i];
+
+    if (refuse_range (c, op, a, "ask", &ask->must) ||
+        refuse_range (c, op, a, "ask", &ask->wish))
+      return true;
+    if (!cluster_part_has (&ask->wish, ask->must.offset, ask->must.length)) {
+      cluster_refuse (c, op, CLUSTER_INVALID, "lease",
+                      "what is wished for of array %s, %" PRIu64
+                      " bytes from %" PRIu64 " on, does not contain what is "
+                      "asked for, %" PRIu64 " bytes from %" PRIu64 " on: ask "
+                      "for no more than is wished for",
+                      a->rec.name, ask->wish.length, ask->wish.offset,
+                      ask->must.length, ask->must.offset)
+        ->field = "ask";
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Take in what has a number, if it is a new one.  False: it was refused, and the session
+ * is over.
+ */
+static bool
+take_in (struct cluster *c, uint64_t op, struct cluster_array *a,
+         struct cluster_session *s, const struct cluster_lease_words *words)
+{
+  if (words->number <= s->lessee.number)
+    return true;
+  s->lessee.number = words->number;
+  if (words->declare && !cluster_lease_declare (c, a, s, words->declared,
+                                                words->declared_count)) {
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "lease-overlap",
+                    "session %016" PRIx64 " says that it has leases of array "
+                    "%s that another has: it is over; attach again",
+                    s->rec.id, a->rec.name);
+    cluster_session_cut (c, s, "weftd: it says that it has what another has");
+    return false;
+  }
+  for (unsigned i = 0; i < words->given_count; i++)
+    cluster_lease_give (c, a, s, &words->given[i]);
+  if (words->recovered)
+    cluster_lease_recovered (c, a, s, words->recovered);
+  return true;
+}
+
+static void
+ask (struct cluster *c, uint64_t op, struct cluster_array *a,
+     struct cluster_session *s, const struct cluster_lease_words *words)
+{
+  struct waiting *w, *next;
+
+  /* It has given an older call up. */
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next)
+    if (w->kind == WAIT_LEASES && w->session == s) {
+      cluster_refuse (c, w->op, CLUSTER_CONFLICT, "superseded",
+                      "the same process has asked again");
+      cluster_wait_end (c, w);
+    }
+  w = cluster_wait (c, WAIT_LEASES, op,
+                    words->wait_ms < HOLD_MS_MAX ? words->wait_ms
+                                                 : HOLD_MS_MAX);
+  w->array = a;
+  w->session = s;
+  w->asks = words->asks;
+  for (unsigned i = 0; i < words->asks; i++)
+    w->ask[i] = words->ask[i];
+  cluster_due (c, a, DUE_LEASES);
+  if (words->wait_ms > 0)
+    return;
+  cluster_settle (c);
+  TAILQ_FOREACH (w, &c->waitings, link)
+    if (w->kind == WAIT_LEASES && w->op == op) {
+      cluster_lease_late (c, w);
+      return;
+    }
+}
+
+static void
+leases (struct cluster *c, uint64_t op, struct cluster_array *a,
+        struct cluster_session *s, const struct cluster_lease_words *words)
+{
+  if (!s->rec.leases)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "no-leases",
+                    "session %016" PRIx64 " does not share array %s by leases: "
+                    "attach it so (mode shared, without a part)",
+                    s->rec.id, a->rec.name);
+  else if (cluster_refuse_read_only (c, op) || refuse_ranges (c, op, a, words))
+    ;
+  else if (!s->lessee.declared && !words->declare)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "declare",
+                    "weftd was started, and does not know which leases of "
+                    "array %s session %016" PRIx64 " has: declare them",
+                    a->rec.name, s->rec.id);
+  else if (!take_in (c, op, a, s, words))
+    ;
+  else if (words->asks > 0)
+    ask (c, op, a, s, words);
+  else
+    cluster_reply_leases (c, op, s, NULL, 0);
+}
+
+void
+cluster_session_leases (struct cluster *c, const struct cluster_input *in,
+                        uint64_t id, const struct cluster_lease_words *words)
+{
+  struct cluster_session *s;
+
+  cluster_begin (c, in);
+  s = cluster_session_own_or_refuse (c, in->op, id, words->instance);
+  if (s)
+    leases (c, in->op, cluster_array_by_uuid (c, s->rec.array), s, words);
+  cluster_end (c);
+}
