@@ -641,7 +641,9 @@ cluster_lease_late (struct cluster *c, struct waiting *w)
               "weftd was started, and not all who share it have said what they "
               "hold");
     break;
-  case GRANTED: /* the array is doubted */
+  case GRANTED: /* or it would be, but for the array */
+    snprintf (what, sizeof what, "it stands still (weftctl status says why)");
+    break;
   case CHANGING:
     snprintf (what, sizeof what, "it is changing from epoch %" PRIu64,
               a->rec.epoch);
