@@ -485,7 +485,9 @@ grant (struct cluster *c, struct waiting *w)
 
 /* ---- What is asked back. ---- */
 
-/* What the session has of this range, as one range; false: nothing. */
+/* What the session has of this range, as one range; false: nothing.  What it may be
+ * recovering is not to be given back: so the range ends there.
+ */
 static bool
 has_of (const struct spans *spans, const struct cluster_part *p, uint64_t id,
         struct cluster_part *has)
@@ -496,6 +498,8 @@ has_of (const struct spans *spans, const struct cluster_part *p, uint64_t id,
        i < spans->count && spans->span[i].start < end_of (p); i++) {
     const struct span *x = &spans->span[i];
 
+    if (x->owner >= LEASE_ORDERED && end > 0)
+      break;
     if (x->owner != id)
       continue;
     if (start == UINT64_MAX)

@@ -68,6 +68,9 @@ take_in (struct cluster *c, uint64_t op, struct cluster_array *a,
   if (words->number <= s->lessee.number)
     return true;
   s->lessee.number = words->number;
+  /* What it has again since it gave it back, by an order, stays its own. */
+  for (unsigned i = 0; i < words->given_count; i++)
+    cluster_lease_give (c, a, s, &words->given[i]);
   if (words->declare && !cluster_lease_declare (c, a, s, words->declared,
                                                 words->declared_count)) {
     cluster_refuse (c, op, CLUSTER_CONFLICT, "lease-overlap",
@@ -77,8 +80,6 @@ take_in (struct cluster *c, uint64_t op, struct cluster_array *a,
     cluster_session_cut (c, s, "weftd: it says that it has what another has");
     return false;
   }
-  for (unsigned i = 0; i < words->given_count; i++)
-    cluster_lease_give (c, a, s, &words->given[i]);
   if (words->recovered)
     cluster_lease_recovered (c, a, s, words->recovered);
   return true;
