@@ -19,6 +19,9 @@
 /* A heartbeat about an array of 128 members has some 5,000. */
 #define JSON_VALUES_MAX 16384
 
+/* Of a session that says all its leases, three values each. */
+#define LARGE_VALUES_MAX (8 * SESSION_LEASES_MAX)
+
 /* Of who is not logged in: a name and a password, or a request for a certificate. */
 #define STRANGER_BYTES_MAX (32 << 10)
 #define STRANGER_VALUES_MAX 64
@@ -142,7 +145,9 @@ http_take_body (struct mg_connection *conn, struct request *r)
   struct fields f;
   size_t length;
   bool stranger = r->caller.role == ROLE_NOBODY;
-  unsigned values_max = stranger ? STRANGER_VALUES_MAX : JSON_VALUES_MAX;
+  unsigned values_max = stranger          ? STRANGER_VALUES_MAX
+                        : r->route->large ? LARGE_VALUES_MAX
+                                          : JSON_VALUES_MAX;
   char *body = read_body (conn, stranger ? STRANGER_BYTES_MAX : BODY_BYTES_MAX,
                           &length);
 

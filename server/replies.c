@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "allow.h"
@@ -165,6 +166,21 @@ add_fences (const struct cluster *c, const struct cluster_array *a,
                                        : allow_modes_json (&a->rec.allow));
 }
 
+/* Who begins with a lease of the whole array is to recover that. */
+static json_t *
+first_leases (const struct cluster *c, const struct cluster_array *a,
+              const struct cluster_session *s)
+{
+  struct cluster_lease_told told;
+  bool all;
+
+  cluster_lease_told (c, a, s, &told);
+  all = told.count == 1 && told.ranges[0].length == a->layout.size;
+  free (told.revoke);
+  free (told.ranges);
+  return json_pack ("{so}", "order", text_number (all ? told.recover : 0));
+}
+
 json_t *
 reply_grant (const struct cluster *c, const struct cluster_array *a,
              const struct cluster_session *s)
@@ -177,7 +193,37 @@ reply_grant (const struct cluster *c, const struct cluster_array *a,
 
   if (cluster_session_guarded (s))
     add_fences (c, a, s, view);
+  if (s->rec.leases)
+    json_object_set_new (view, "leases", first_leases (c, a, s));
   return view;
+}
+
+/* What others wait for, and what is to be recovered. */
+static void
+add_leases (const struct cluster *c, const struct cluster_array *a,
+            const struct cluster_session *s, json_t *view)
+{
+  struct cluster_lease_told told;
+  json_t *revoke = json_array (), *ranges = json_array ();
+
+  cluster_lease_told (c, a, s, &told);
+  for (unsigned i = 0; i < told.revokes; i++)
+    json_array_append_new (
+      revoke, json_pack ("{so so}", "must", view_range (&told.revoke[i].must),
+                         "wish", view_range (&told.revoke[i].wish)));
+  for (unsigned i = 0; i < told.count; i++)
+    json_array_append_new (ranges, view_range (&told.ranges[i]));
+  if (told.revokes)
+    json_object_set (view, "revoke", revoke);
+  if (told.recover)
+    json_object_set_new (view, "recover",
+                         json_pack ("{so sO}", "order",
+                                    text_number (told.recover), "ranges",
+                                    ranges));
+  json_decref (revoke);
+  json_decref (ranges);
+  free (told.revoke);
+  free (told.ranges);
 }
 
 /* NULL: none. */
@@ -219,6 +265,8 @@ reply_session (const struct cluster *c, const struct cluster_array *a,
     json_object_set_new (view, "leave", json_true ());
   if (r.fences)
     add_fences (c, a, s, view);
+  if (s->rec.leases)
+    add_leases (c, a, s, view);
   if (r.has_map)
     json_object_set_new (view, "map", map (c, a, s));
   return view;

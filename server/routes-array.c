@@ -99,8 +99,7 @@ handle_arrays (struct loop *l, struct request *r)
   loop_answer (l, r, 200, view_arrays (loop_cluster (l), clock_wall_ms ()));
 }
 
-/* The array in the path; NULL: refused. */
-static const struct cluster_array *
+const struct cluster_array *
 array_of_path (struct loop *l, struct request *r)
 {
   const struct cluster_array *a = cluster_array_find (loop_cluster (l),

@@ -19,6 +19,7 @@ extern const struct route routes_enroll[];
 extern const struct route routes_node[];
 extern const struct route routes_node_token[];
 extern const struct route routes_layouts[];
+extern const struct route routes_leases[];
 extern const struct route routes_login[];
 extern const struct route routes_rebuild[];
 extern const struct route routes_session[];
@@ -50,8 +51,12 @@ void parse_instance (struct fields *f, char instance[CLUSTER_INSTANCE_BYTES]);
  */
 void parse_patience (struct fields *f, struct request *r, uint64_t *wait_ms);
 
-/* routes-array.c: the field `disks`. */
+/* ---- routes-array.c ---- */
+
+/* The field `disks`. */
 void parse_disks (struct fields *f, struct cluster_create *create);
+/* The array in the path; NULL: refused. */
+const struct cluster_array *array_of_path (struct loop *l, struct request *r);
 
 /* ---- routes-enroll.c: true: it is answered. ---- */
 

@@ -27,7 +27,7 @@ mode_parse (const char *word)
 
 struct attach_input {
   struct cluster_attach attach;
-  bool shared, part; /* mode shared; there is a part, */
+  bool shared, part; /* mode shared; there is a part (else it is by leases), */
   bool to_end;       /* without a length: up to the array's end */
 };
 
@@ -68,6 +68,7 @@ parse_attach (struct fields *f, struct request *r)
   q->shared = mode == MODE_SHARED;
   if (fields_has (f, "part"))
     parse_part (f, q);
+  a->leases = q->shared && !q->part;
   if (fields_has (f, "uri"))
     fields_uri (f, "uri", a->uri, sizeof a->uri);
   if (fields_has (f, "takeover"))
@@ -82,7 +83,7 @@ parse_attach (struct fields *f, struct request *r)
 }
 
 /* Is it the session that the process has already, or the one that it replaces, as
- * each byte of an array has one writer?
+ * each byte of an array has one writer, but where leases say which?
  */
 static bool
 makes_room (const struct cluster_session *s, const struct cluster_array *array,
@@ -92,7 +93,8 @@ makes_room (const struct cluster_session *s, const struct cluster_array *array,
       s->rec.writable != attach->writable)
     return false;
   return strcmp (s->rec.instance, attach->instance) == 0 ||
-         (attach->writable && cluster_parts_meet (&s->rec.part, &attach->part));
+         (attach->writable && !(s->rec.leases && attach->leases) &&
+          cluster_parts_meet (&s->rec.part, &attach->part));
 }
 
 /* Sessions that this node would have beside the one that is asked for. */
@@ -111,7 +113,7 @@ sessions_of (const struct cluster *c, const char *name,
 }
 
 /* Does the mode want the part that is asked for?  Whether the array can have it the
- * engine says, which is told where it ends.
+ * engine says, which is told where it ends; all of it may be written by leases.
  */
 static bool
 refuse_part (struct loop *l, struct request *r)
@@ -121,20 +123,17 @@ refuse_part (struct loop *l, struct request *r)
   const struct cluster_array *a = cluster_array_find (loop_cluster (l),
                                                       r->name);
 
-  if (q->shared != q->part)
+  if (q->part && !q->shared)
     loop_refuse (l, r, 422, "part", "part",
-                 q->shared
-                   ? "field part is missing: mode shared writes a part of the "
-                     "array, while others write other parts"
-                   : "field part is for mode shared: who attaches in another "
-                     "mode writes all of the array, or nothing");
+                 "field part is for mode shared: who attaches in another mode "
+                 "writes all of the array, or nothing");
   else if (q->to_end && a && part->offset >= a->layout.size)
     loop_refuse (l, r, 422, "part.offset", "part",
                  "the part begins where array %s, of %" PRIu64
                  " bytes, is over: give a lower offset",
                  r->name, a->layout.size);
   else {
-    if (q->to_end && a)
+    if (a && (q->to_end || q->attach.leases))
       part->length = a->layout.size - part->offset;
     return false;
   }
@@ -296,6 +295,7 @@ static const struct field heartbeat_fields[] = {
   { "equal", FIELD_BOOL, AT (equal), .optional = true },
   { "fences", FIELD_NUMBER, AT (fences), .optional = true, .max = EPOCH_MAX },
   { "uri", FIELD_URI, AT (uri), .optional = true },
+  { "order", FIELD_NUMBER, AT (order), .optional = true },
   { NULL },
 };
 #undef AT

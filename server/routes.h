@@ -20,6 +20,7 @@ struct route {
   bool makes;  /* something new: 201, not 200 */
   bool asks;   /* a POST that changes nothing: not for the audit trail */
   bool secret; /* its answer holds one, and is never stored */
+  bool large;  /* its body may have many values: http-body.c */
   bool late; /* also for a node whose certificate has expired: struct caller */
   unsigned query; /* the parameters that it takes: enum query_parameter */
   /* Of a list: its name in the body, and the one or two fields that tell its

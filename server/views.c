@@ -90,7 +90,7 @@ session_load (const struct cluster_session *s)
 static json_t *
 session_part (const struct cluster_session_record *r)
 {
-  if (r->part.length == 0)
+  if (r->part.length == 0 || r->leases)
     return json_null ();
   return json_pack ("{so so}", "offset", text_number (r->part.offset), "length",
                     text_number (r->part.length));
@@ -101,19 +101,19 @@ view_session (const struct cluster *c, const struct cluster_session *s)
 {
   const struct cluster_session_record *r = &s->rec;
 
-  return json_pack ("{so so ss ss so ss so so sb sb so so so so}", "id",
-                    text_session (r->id), "session", text_session (r->id),
-                    "array", r->array_name, "node", r->node, "pid",
-                    text_number (r->pid), "mode",
-                    r->service       ? "service"
-                    : r->part.length ? "shared"
-                    : r->writable    ? "rw"
-                                     : "ro",
-                    "part", session_part (r), "uri", text_or_null (r->uri),
-                    "alive", s->alive, "draining", s->draining, "last_heard_ms",
-                    text_number (cluster_session_silent_ms (c, s)), "epoch",
-                    text_number (s->epoch), "since",
-                    text_time (r->since_wall_ms), "load", session_load (s));
+  return json_pack (
+    "{so so ss ss so ss so sb so sb sb so so so so}", "id",
+    text_session (r->id), "session", text_session (r->id), "array",
+    r->array_name, "node", r->node, "pid", text_number (r->pid), "mode",
+    r->service       ? "service"
+    : r->part.length ? "shared"
+    : r->writable    ? "rw"
+                     : "ro",
+    "part", session_part (r), "leases", r->leases, "uri", text_or_null (r->uri),
+    "alive", s->alive, "draining", s->draining, "last_heard_ms",
+    text_number (cluster_session_silent_ms (c, s)), "epoch",
+    text_number (s->epoch), "since", text_time (r->since_wall_ms), "load",
+    session_load (s));
 }
 
 /* ---- Arrays. ---- */

@@ -19,6 +19,9 @@ json_t *view_array (const struct cluster *c, const struct cluster_array *a,
 json_t *view_fenced (const struct cluster *c);
 json_t *view_service (const struct cluster *c, const struct cluster_array *a);
 json_t *view_session (const struct cluster *c, const struct cluster_session *s);
+/* views-leases.c: who has leases of what; and a range. */
+json_t *view_leases (const struct cluster *c, const struct cluster_array *a);
+json_t *view_range (const struct cluster_part *part);
 /* views-node.c.  NULL: there is no node of this name (any more). */
 json_t *view_node (const struct cluster *c, struct auth *auth,
                    const char *name);

@@ -313,7 +313,6 @@ def refuse_parts(api, attach, array):
     """Parts that make no sense; and one of an array that is held whole."""
     size, unit = array["size"], array["unit"]
     for field, mode, part in (
-            ("part", "shared", None),
             ("part", "rw", {"offset": 0, "length": unit}),
             ("part", "ro", {"offset": 0, "length": unit}),
             ("part", "service", {"offset": 0}),

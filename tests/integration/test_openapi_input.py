@@ -77,7 +77,11 @@ BODIES = [
                    ["SessionCounters"]["properties"]},
                 "members": [{"service_us": 1, "suspect": False}]},
       "draining": False, "wait_ms": 0, "news": True, "fences": 1,
-      "older": False, "equal": False}),
+      "older": False, "equal": False, "order": 1}),
+    ("POST", "/api/v1/sessions/0123456789abcdef/leases",
+     {"instance": "cafe", "number": 1, "give": [[0, 512]],
+      "declare": [[512, 512]], "recovered": 1,
+      "ask": [{"must": [0, 512], "wish": [0, 1024]}], "wait_ms": 0}),
     ("POST", "/api/v1/sessions/0123456789abcdef/lost",
      {"member": 1, "round": 1, "reason": "it does not answer"}),
 ]

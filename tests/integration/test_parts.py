@@ -156,7 +156,7 @@ def test_an_array_with_a_service(weftd, writers):
 
 
 @pytest.mark.parametrize("part, field", [
-    (None, "part"), ({"offset": 1, "length": UNIT}, "part"),
+    ({"offset": 1, "length": UNIT}, "part"),
     ({"offset": 0, "length": UNIT + 512}, "part"),
     ({"offset": UNIT << 30, "length": UNIT}, "part"),
     ({"offset": UNIT << 30}, "part.offset"),

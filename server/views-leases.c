@@ -1,0 +1,68 @@
+/* views-leases.c: who has leases of what: see views.h. */
+
+#include <config.h>
+
+#include "text.h"
+#include "views.h"
+
+json_t *
+view_range (const struct cluster_part *part)
+{
+  return json_pack ("[oo]", text_number (part->offset),
+                    text_number (part->length));
+}
+
+static json_t *
+view_lessee (const struct cluster_session *s)
+{
+  return json_pack ("{so ss so sb sb so so}", "session",
+                    text_session (s->rec.id), "node", s->rec.node, "pid",
+                    text_number (s->rec.pid), "alive", s->alive, "declared",
+                    s->lessee.declared, "gets", text_number (s->lessee.gets),
+                    "revokes", text_number (s->lessee.revokes));
+}
+
+static json_t *
+view_cell (const struct cluster *c, const struct cluster_lease_cell *cell)
+{
+  const struct cluster_session *s = cell->holder
+                                      ? cluster_session_find (c, cell->holder)
+                                      : NULL;
+
+  return json_pack ("{so so so so so sI sI}", "session",
+                    s ? text_session (s->rec.id) : json_null (), "node",
+                    s ? json_string (s->rec.node) : json_null (), "held_bytes",
+                    text_number (cell->held_bytes), "other_bytes",
+                    text_number (cell->other_bytes), "orphan_bytes",
+                    text_number (cell->orphan_bytes), "conflicts",
+                    (json_int_t) cell->conflicts, "revokes",
+                    (json_int_t) cell->revokes);
+}
+
+json_t *
+view_leases (const struct cluster *c, const struct cluster_array *a)
+{
+  struct cluster_lease_map map = { 0 };
+  bool shared = cluster_lease_map (c, a, &map);
+  json_t *sessions = json_array (), *cells = json_array ();
+  const struct cluster_session *s = NULL;
+
+  while ((s = cluster_writer_next (c, a, s)))
+    if (s->rec.leases)
+      json_array_append_new (sessions, view_lessee (s));
+  /* Of a small array the last ones lie beyond its end. */
+  for (unsigned i = 0;
+       shared && i < LEASE_CELLS && i * map.cell_bytes < a->layout.size; i++)
+    json_array_append_new (cells, view_cell (c, &map.cell[i]));
+  return json_pack (
+    "{ss sb so so sI sI so so so so sI sI so so so}", "array", a->rec.name,
+    "shared", shared, "size", text_number (a->layout.size), "cell_bytes",
+    text_number (map.cell_bytes), "leases", (json_int_t) map.leases, "waiting",
+    (json_int_t) map.waiting, "held_bytes", text_number (map.held_bytes),
+    "orphan_bytes", text_number (map.orphan_bytes), "conflicts",
+    text_number (map.conflicts), "revokes", text_number (map.revokes),
+    "minutes", (json_int_t) LEASE_MINUTES, "undeclared",
+    (json_int_t) map.undeclared, "recoverer",
+    map.recoverer ? text_session (map.recoverer) : json_null (), "sessions",
+    sessions, "cells", cells);
+}
