@@ -222,6 +222,50 @@ array_metrics (FILE *f, const struct cluster *c)
   free (arrays.list);
 }
 
+/* Of arrays that are shared by leases. */
+static void
+lease_metrics (FILE *f, const struct cluster *c)
+{
+  static const struct number lease_numbers[] = {
+    { "weft_array_leases", "gauge", "Ranges that sessions have leases of.",
+      AT (cluster_lease_map, leases) },
+    { "weft_array_lease_bytes", "gauge", "Bytes that sessions have leases of.",
+      AT (cluster_lease_map, held_bytes) },
+    { "weft_array_lease_asks_waiting", "gauge",
+      "Asks for leases that wait for others.",
+      AT (cluster_lease_map, waiting) },
+    { "weft_array_lease_conflicts_total", "counter",
+      "Asks for leases that met others' leases.",
+      AT (cluster_lease_map, conflicts) },
+    { "weft_array_lease_revokes_total", "counter",
+      "Leases that were asked back.", AT (cluster_lease_map, revokes) },
+    { "weft_array_lease_orphan_bytes", "gauge",
+      "Bytes of sessions that have ended, which nobody gets before they are "
+      "recovered.",
+      AT (cluster_lease_map, orphan_bytes) },
+    { "weft_array_lease_undeclared_sessions", "gauge",
+      "Sessions that have not said yet what they have: nothing is granted "
+      "meanwhile.",
+      AT (cluster_lease_map, undeclared) },
+    { NULL },
+  };
+  struct things maps = { 0 };
+  const struct cluster_array *a;
+
+  TAILQ_FOREACH (a, cluster_arrays (c), link) {
+    struct cluster_lease_map *map = alloc_zeroed (sizeof *map);
+
+    if (cluster_lease_map (c, a, map))
+      add (&maps, map, "array=\"%s\"", a->rec.name);
+    else
+      free (map);
+  }
+  numbers (f, lease_numbers, &maps);
+  for (size_t i = 0; i < maps.count; i++)
+    free ((void *) maps.list[i].object);
+  free (maps.list);
+}
+
 /* ---- Members. ---- */
 
 /* Has it said what it does? */
@@ -487,6 +531,7 @@ metrics_text (const struct cluster *c)
     abort ();
   cluster_metrics (f, c);
   array_metrics (f, c);
+  lease_metrics (f, c);
   member_metrics (f, c);
   disk_metrics (f, c);
   session_metrics (f, c);
