@@ -3,8 +3,8 @@
  * 1. Find the array process of this host by what weftd knows of the array's
  *    sessions, or behind the socket of weft-array@ARRAY.socket; or start one on
  *    a Unix socket in the run directory.  By way of the array's service: start one.
- * 2. Make a block device over its URI (device.c).  By way of the service: not with a
- *    file system on it that two hosts would destroy.
+ * 2. Make a block device over its URI (device.c).  By way of the service, or by leases:
+ *    not with a file system on it that two hosts would destroy.
  *
  * Each step is recorded (record.h) before it is taken; when one fails, those
  * before it are undone.
@@ -73,16 +73,25 @@ session_writes (const json_t *s)
   return strcmp (mode, "rw") == 0 || strcmp (mode, "shared") == 0;
 }
 
-/* Is it what we ask for: the same part, or all? */
+/* Does it write beside others? */
 static bool
-session_has_part (const json_t *array, const json_t *s, const struct part *part)
+session_is_beside (const json_t *s)
 {
+  return json_yes (s, "leases") || json_is_object (json_object_get (s, "part"));
+}
+
+/* Is it what we ask for: the same part, or all by leases, or all? */
+static bool
+session_has_part (const json_t *array, const json_t *s, const struct record *r)
+{
+  const struct part *part = &r->part;
   const json_t *theirs = json_object_get (s, "part");
   uint64_t length = part->length ? part->length
                                  : json_number (array, "size") - part->offset;
 
   if (!part->given || !json_is_object (theirs))
-    return part->given == json_is_object (theirs);
+    return part->given == json_is_object (theirs) &&
+           r->leases == json_yes (s, "leases");
   return json_number (theirs, "offset") == part->offset &&
          json_number (theirs, "length") == length;
 }
@@ -105,18 +114,17 @@ look_at_sessions (const json_t *array, const char *node, const struct record *r)
       found.writer = s;
       found.writers++;
     }
-    /* Who writes a part, here too, is in the way of who is to write all; whose part is in
-     * the way of another part weftd says.
+    /* Who writes beside others, here too, is in the way of who is to write alone; who is
+     * in the way of who is to write beside others weftd says.
      */
-    if (writes && !r->part.given &&
+    if (writes && !r->part.given && !r->leases &&
         json_number (s, "last_heard_ms") <= SESSION_TTL_MS &&
-        (!here || (lives && json_is_object (json_object_get (s, "part")))))
+        (!here || (lives && session_is_beside (s))))
       found.elsewhere = s;
     if (!here)
       continue;
     /* Who serves an array to other hosts has no more in common with this one. */
-    if (writes ? served || !session_has_part (array, s, &r->part)
-               : !r->readonly)
+    if (writes ? served || !session_has_part (array, s, r) : !r->readonly)
       continue;
     uri = json_string_value (json_object_get (s, "uri"));
     if (uri && found.uri == NULL && uri_answers (uri, URI_ANSWER_MS))
@@ -130,7 +138,9 @@ look_at_sessions (const json_t *array, const char *node, const struct record *r)
 
 struct attach {
   const char *node;
-  bool fuse, print_uri, takeover, service, force;
+  bool fuse, print_uri, takeover, force;
+  bool shared;          /* beside other hosts: */
+  bool service, leases; /* by way of the array's service; by leases */
   struct part part;
   unsigned connections;
 };
@@ -174,6 +184,8 @@ start_server (struct ctl *ctl, struct record *r, const struct attach *a,
     snprintf (client, sizeof client, "client=%s", client_file);
     argv[n++] = client;
   }
+  if (r->leases)
+    argv[n++] = "mode=shared";
   if (r->part.given) {
     snprintf (part, sizeof part, "part=%" PRIu64 "+", r->part.offset);
     if (r->part.length)
@@ -348,7 +360,7 @@ find_server (struct ctl *ctl, struct record *r, const struct attach *a)
   }
   else {
     unit_uri (r, r->uri, sizeof r->uri);
-    if (r->part.given || !uri_answers (r->uri, ctl->timeout_ms))
+    if (r->part.given || r->leases || !uri_answers (r->uri, ctl->timeout_ms))
       status = start_server_patiently (ctl, r, a, found.here != NULL);
   }
   json_decref (array);
@@ -462,7 +474,8 @@ attach_new (struct ctl *ctl, struct record *r, const struct attach *a)
 
   if (r->uri[0] == '\0')
     status = find_server (ctl, r, a);
-  r->unseen = !a->print_uri && r->service && !r->readonly && !a->force;
+  r->unseen = !a->print_uri && (r->service || r->leases) && !r->readonly &&
+              !a->force;
   if (status == EXIT_OK && !a->print_uri)
     status = make_device (ctl, r, a);
   if (status == EXIT_OK && r->unseen) {
@@ -497,6 +510,15 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
     return EXIT_FAILED;
   }
 
+  if (r->leases != a->leases && record_works (ctl, r)) {
+    ctl_error ("array %s: attached already%s%s, but %s other hosts; weftctl "
+               "detach %s first",
+               r->name, r->kind == DEVICE_NONE ? "" : " as ",
+               r->kind == DEVICE_NONE ? "" : r->device,
+               r->leases ? "beside" : "not beside", r->name);
+    return EXIT_FAILED;
+  }
+
   if ((r->part.given != a->part.given || r->part.offset != a->part.offset ||
        r->part.length != a->part.length) &&
       record_works (ctl, r)) {
@@ -525,6 +547,7 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
       return status;
     r->readonly = readonly;
     r->service = a->service;
+    r->leases = a->leases;
     r->part = a->part;
     return attach_new (ctl, r, a);
   }
@@ -538,6 +561,29 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
   }
   if (r->kind == DEVICE_NONE)
     return attach_new (ctl, r, a);
+  return EXIT_OK;
+}
+
+/* Beside other hosts it is attached by way of its service where it has one, else by
+ * leases; and as it is attached already, whatever becomes of the service.
+ */
+static int
+choose_shared (struct ctl *ctl, const struct record *r, struct attach *a,
+               bool readonly)
+{
+  json_t *array;
+  int status;
+
+  a->service = r->service;
+  a->leases = r->leases;
+  if (a->service || a->leases)
+    return EXIT_OK;
+  status = ctl_get (ctl, "an array", r->name, "", &array);
+  if (status != EXIT_OK)
+    return status;
+  a->service = json_is_object (json_object_get (array, "service"));
+  a->leases = !a->service && !readonly; /* who reads needs none */
+  json_decref (array);
   return EXIT_OK;
 }
 
@@ -597,8 +643,8 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   struct attach a = { .fuse = args_switch (args, "fuse"),
                       .print_uri = args_switch (args, "print-uri"),
                       .takeover = args_switch (args, "takeover"),
-                      .service = args_switch (args, "shared") ||
-                                 args_switch (args, "service"),
+                      .shared = args_switch (args, "shared") ||
+                                args_switch (args, "service"),
                       .force = args_switch (args, "force") };
   bool readonly = args_switch (args, "read-only");
   uint64_t connections = CONNECTIONS_DEFAULT;
@@ -613,10 +659,10 @@ cmd_attach (struct ctl *ctl, const struct args *args)
                           &connections);
   if (status == EXIT_OK)
     status = take_part (args_value (args, "part"), &a.part);
-  if (status == EXIT_OK && a.part.given && (a.service || readonly)) {
-    ctl_error ("--part: it writes a part of the array not by way of its "
-               "service, and has no place beside --%s; leave one of them out",
-               a.service ? "shared" : "read-only");
+  if (status == EXIT_OK && a.part.given && (a.shared || readonly)) {
+    ctl_error ("--part: it writes a part of the array, and has no place beside "
+               "--%s; leave one of them out",
+               a.shared ? "shared" : "read-only");
     status = EXIT_USAGE;
   }
   if (status == EXIT_OK && a.part.given && a.takeover) {
@@ -624,13 +670,14 @@ cmd_attach (struct ctl *ctl, const struct args *args)
                "--part; end who has the part by weftctl session evict");
     status = EXIT_USAGE;
   }
-  if (status == EXIT_OK && a.service && a.takeover) {
-    ctl_error ("--takeover: who serves an array is replaced by weftctl array "
-               "service %s --move",
+  if (status == EXIT_OK && a.shared && a.takeover) {
+    ctl_error ("--takeover: it has no place beside --shared; who serves an "
+               "array is replaced by weftctl array service %s --move, and who "
+               "writes it alone is ended by weftctl session evict",
                name);
     status = EXIT_USAGE;
   }
-  if (status == EXIT_OK && a.force && !a.service) {
+  if (status == EXIT_OK && a.force && !a.shared) {
     ctl_error ("--force: it belongs to --shared");
     status = EXIT_USAGE;
   }
@@ -645,9 +692,14 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   a.connections = (unsigned) connections;
 
   status = record_open (ctl, &r, name, true);
+  if (status == EXIT_OK && a.shared) {
+    status = choose_shared (ctl, &r, &a, readonly);
+    if (status != EXIT_OK && !r.found)
+      record_remove (&r);
+  }
   if (status == EXIT_OK && r.found)
     status = attach_again (ctl, &r, &a, readonly);
-  else if (status == EXIT_OK && !a.print_uri && !a.service && !a.part.given &&
+  else if (status == EXIT_OK && !a.print_uri && !a.shared && !a.part.given &&
            device_kept (name, r.device)) {
     status = take_kept (&r, readonly);
     record_remove (&r);
@@ -655,6 +707,7 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   else if (status == EXIT_OK) {
     r.readonly = readonly;
     r.service = a.service;
+    r.leases = a.leases;
     r.part = a.part;
     status = attach_new (ctl, &r, &a);
   }

@@ -165,6 +165,9 @@ const struct command commands[] = {
              { "move", "NODE", "this one is to serve it now" },
              { "off", NULL, "serve it no more; wants the name typed" }),
     .run = cmd_array_service, .dry_run = true },
+  { "array", "leases", "ARRAY", 1, 1,
+    "where hosts share it by leases: who has what, and where they meet",
+    .run = cmd_array_leases },
   { "array", "import", "[NAME ARRAY-UUID [--without MEMBER]...]", 0, 2,
     "take an array over from its members alone; with nothing, show what is "
     "there",
@@ -220,7 +223,8 @@ const struct command commands[] = {
       { "connections", "N", "NBD connections of nbdfuse, 1 to 16 (4)" },
       { "read-only", NULL, "attach for reading only" },
       { "shared", NULL,
-        "beside other hosts, by way of its service: for cluster file systems" },
+        "beside other hosts, by its service or by leases: for cluster file "
+        "systems" },
       { "service", NULL, "the former name of --shared" },
       { "part", "PART", "write this part, OFFSET+LENGTH, beside other hosts" },
       { "force", NULL,

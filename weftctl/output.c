@@ -128,11 +128,14 @@ table_cell (struct table *t, const char *format, ...)
 }
 
 static void
-table_part (struct table *t, const json_t *part)
+table_part (struct table *t, const json_t *session)
 {
+  const json_t *part = json_object_get (session, "part");
   char offset[SIZE_TEXT_BYTES], length[SIZE_TEXT_BYTES];
 
-  if (json_is_object (part))
+  if (json_yes (session, "leases"))
+    table_cell (t, "leases");
+  else if (json_is_object (part))
     table_cell (t, "%s+%s", size_text (json_number (part, "offset"), offset),
                 size_text (json_number (part, "length"), length));
   else
@@ -183,7 +186,7 @@ table_cells (struct table *t, const json_t *object, const char *keys)
     else if (strcmp (kind, "count") == 0)
       table_cell (t, "%zu", json_array_size (json_object_get (o, key)));
     else if (strcmp (kind, "part") == 0)
-      table_part (t, json_object_get (o, key));
+      table_part (t, o);
     else if (strcmp (kind, "writers") == 0)
       table_writers (t, json_object_get (o, key));
     else

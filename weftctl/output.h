@@ -29,7 +29,7 @@ void table_cell (struct table *t, const char *format, ...)
   __attribute__ ((format (printf, 2, 3)));
 /* Cells of what an object has: the keys, separated by '|', each with what it is
  * where it is no text: "session.node|pid:number|last_heard_ms:age|data_bytes:size";
- * also :rate, bytes a second; :count, the length of a list; :part, OFFSET+LENGTH; and
+ * also :rate, bytes a second; :count, the length of a list; :part, OFFSET+LENGTH, or by leases; and
  * :writers, the nodes of the sessions in a list that write.
  */
 void table_cells (struct table *t, const json_t *object, const char *keys);

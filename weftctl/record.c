@@ -83,12 +83,13 @@ record_json (const struct record *r)
 
   boot_id (boot);
   return json_pack (
-    "{s:s, s:s?, s:s, s:s, s:b, s:b, s:o, s:b, s:o, s:o, s:b, s:I, s:s}",
+    "{s:s, s:s?, s:s, s:s, s:b, s:b, s:b, s:o, s:b, s:o, s:o, s:b, s:I, s:s}",
     "array", r->name, "device", r->kind == DEVICE_NONE ? NULL : r->device,
     "kind", kind_names[r->kind], "uri", r->uri, "read_only", r->readonly,
-    "service", r->service, "part", part_json (&r->part), "unseen", r->unseen,
-    "server", process_json (&r->server), "fuse", process_json (&r->fuse),
-    "mounted", r->mounted, "nbd_pid", (json_int_t) r->nbd_pid, "boot", boot);
+    "service", r->service, "leases", r->leases, "part", part_json (&r->part),
+    "unseen", r->unseen, "server", process_json (&r->server), "fuse",
+    process_json (&r->fuse), "mounted", r->mounted, "nbd_pid",
+    (json_int_t) r->nbd_pid, "boot", boot);
 }
 
 static void
@@ -123,6 +124,7 @@ record_load (struct record *r)
     r->found = true;
     r->readonly = json_yes (json, "read_only");
     r->service = json_yes (json, "service");
+    r->leases = json_yes (json, "leases");
     part = json_object_get (json, "part");
     r->part.given = json_is_object (part);
     r->part.offset = json_number (part, "offset");

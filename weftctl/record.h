@@ -46,6 +46,7 @@ struct record {
 
   bool readonly;
   bool service;          /* by way of the array's service */
+  bool leases;           /* beside others, by leases */
   struct part part;      /* what is written of it, beside others */
   bool unseen;           /* nobody has looked yet what is on the device */
   char uri[512];         /* "": none found yet */

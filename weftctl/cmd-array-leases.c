@@ -1,0 +1,157 @@
+/* cmd-array-leases.c: weftctl array leases: who has leases of what of an array, and
+ * where hosts meet.
+ *
+ * The array's cells in lines, a letter for who has the most of each; below a line, where
+ * hosts met of late, how often.
+ */
+
+#include <config.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl.h"
+#include "output.h"
+
+#define LINE_CELLS 64
+
+static const char letters[] =
+  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+static char
+letter_of (const json_t *map, const char *session)
+{
+  json_t *s;
+  size_t i;
+
+  json_array_foreach (json_object_get (map, "sessions"), i, s)
+    if (i < sizeof letters - 1 &&
+        strcmp (json_text (s, "session"), session) == 0)
+      return letters[i];
+  return '?'; /* it has just ended */
+}
+
+static char
+cell_letter (const json_t *map, const json_t *cell)
+{
+  if (json_number (cell, "orphan_bytes") > 0)
+    return '!';
+  return json_has (cell, "session")
+           ? letter_of (map, json_text (cell, "session"))
+           : '.';
+}
+
+/* 1 for one, and one more for each time that it is twice as much. */
+static char
+heat_digit (uint64_t conflicts)
+{
+  char digit = '0';
+
+  for (; conflicts > 0 && digit < '9'; conflicts /= 2)
+    digit++;
+  return digit == '0' ? ' ' : digit;
+}
+
+static void
+print_line (const json_t *map, size_t first)
+{
+  const json_t *cells = json_object_get (map, "cells");
+  char who[LINE_CELLS + 1] = "", heat[LINE_CELLS + 1] = "";
+  char offset[SIZE_TEXT_BYTES];
+  size_t n = 0;
+  bool hot = false;
+
+  for (; n < LINE_CELLS && first + n < json_array_size (cells); n++) {
+    const json_t *cell = json_array_get (cells, first + n);
+
+    who[n] = cell_letter (map, cell);
+    heat[n] = heat_digit (json_number (cell, "conflicts"));
+    hot = hot || heat[n] != ' ';
+  }
+  printf ("%10s  %s\n",
+          size_text (first * json_number (map, "cell_bytes"), offset), who);
+  while (n > 0 && heat[n - 1] == ' ')
+    n--;
+  if (hot)
+    printf ("%10s  %.*s\n", "met", (int) n, heat);
+}
+
+static void
+print_sessions (const json_t *map)
+{
+  struct table *t = table_new (" |NODE|>PID|SESSION|>GOT|>ASKED BACK|");
+  json_t *s;
+  size_t i;
+
+  json_array_foreach (json_object_get (map, "sessions"), i, s) {
+    table_cell (t, "%c", i < sizeof letters - 1 ? letters[i] : '?');
+    table_cells (t, s, "node|pid:number|session|gets:number|revokes:number");
+    table_cell (t, "%s",
+                !json_yes (s, "declared") ? "has not said what it has"
+                : !json_yes (s, "alive")  ? "is silent"
+                                          : "");
+  }
+  table_print (t, 0);
+}
+
+/* What holds hosts up. */
+static void
+print_waits (const json_t *map)
+{
+  uint64_t orphans = json_number (map, "orphan_bytes");
+  char size[SIZE_TEXT_BYTES];
+  const char *node = NULL;
+  json_t *s;
+  size_t i;
+
+  json_array_foreach (json_object_get (map, "sessions"), i, s)
+    if (strcmp (json_text (s, "session"), json_text (map, "recoverer")) == 0)
+      node = json_text (s, "node");
+  if (orphans > 0)
+    printf ("! %s of sessions that have ended are to be made equal before "
+            "anybody gets them%s%s\n",
+            size_text (orphans, size), node ? ": by node " : "",
+            node ? node : "");
+  if (json_number (map, "undeclared") > 0)
+    printf ("nothing is granted before all have said what they have, as weftd "
+            "was started again\n");
+}
+
+static void
+print_map (const json_t *map)
+{
+  size_t cells = json_array_size (json_object_get (map, "cells"));
+  const char *name = json_text (map, "array");
+  char size[SIZE_TEXT_BYTES];
+
+  if (!json_yes (map, "shared")) {
+    printf ("nobody shares array %s by leases; weftctl attach %s --shared "
+            "does, where it has no service\n",
+            name, name);
+    return;
+  }
+  printf ("array %s, a letter for %s: who has most of it; met: how often hosts "
+          "met there\nin the last %" JSON_INTEGER_FORMAT
+          " minutes (1 once, 2 twice, 3 four times, 4 eight times...)\n\n",
+          name, size_text (json_number (map, "cell_bytes"), size),
+          (json_int_t) json_number (map, "minutes"));
+  for (size_t i = 0; i < cells; i += LINE_CELLS)
+    print_line (map, i);
+  putchar ('\n');
+  print_sessions (map);
+  printf ("\n%s in %" JSON_INTEGER_FORMAT " leases; %" JSON_INTEGER_FORMAT
+          " asks wait\n",
+          size_text (json_number (map, "held_bytes"), size),
+          (json_int_t) json_number (map, "leases"),
+          (json_int_t) json_number (map, "waiting"));
+  print_waits (map);
+}
+
+int
+cmd_array_leases (struct ctl *ctl, const struct args *args)
+{
+  json_t *map;
+  int r = ctl_get (ctl, "an array", args_plain (args, 0), "/leases", &map);
+
+  return r == EXIT_OK ? ctl_show (ctl, r, map, print_map) : r;
+}
