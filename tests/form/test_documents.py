@@ -339,14 +339,16 @@ def test_messages():
             inner = {f.split(".")[1] for f in fields
                      if f.startswith(part + ".")}
             whole = schema(name)[part]
-            whole = whole.get("items") or whole["oneOf"][0]
+            whole = whole.get("oneOf", [whole])[0]
+            whole = whole.get("items", whole)
             ref = whole.get("$ref", "").rpartition("/")[2]
             assert inner == set(schema(ref) if ref else whole["properties"]), \
                 f"{name}.{part}"
         seen.add(name)
     assert seen == {"Attach", "Grant", "Map", "SessionHeartbeat",
                     "SessionState", "Lost", "DiskHeartbeat", "JoinProgress",
-                    "DiskDesired", "Assignment", "JoinOrder", "Service"}
+                    "DiskDesired", "Assignment", "JoinOrder", "Service",
+                    "Leases"}
 
 
 def test_routes():
