@@ -8,6 +8,7 @@ import { importDialog } from "./import-dialog.js";
 import { allowNode, denyNode, dropSpare, removeArray, tuneArray }
   from "./requests.js";
 import { arrayTone, isFree } from "./states.js";
+import { LeasesView } from "./view-leases.js";
 import { LosingView } from "./view-losing.js";
 import { MapView } from "./view-map.js";
 import { byteRate, bytes, duration, rate } from "./units.js";
@@ -66,7 +67,8 @@ const FACTS = [
     .map((s) => `${s.node}, process ${s.pid}`).join("; ") || "nobody"],
   ["May attach it", allowed],
   ["Service", (a) => a.service ? service(a.service)
-                               : "none: one host at a time writes to it"],
+    : a.sessions.some((s) => s.leases) ? "none: hosts share it by leases"
+    : "none: one host at a time writes to it"],
   ["Reads", (a, load) => `${rate(load.reads)}, ${byteRate(load.read_bytes)}`],
   ["Writes", (a, load) =>
     `${rate(load.writes)}, ${byteRate(load.write_bytes)}`],
@@ -108,6 +110,7 @@ export class ArraysView {
     };
     const map = new MapView(pick);
     const losing = new LosingView(() => pick(null));
+    const leases = new LeasesView();
     const title = el("h3", { class: "h6" }, el("span"),
       el("span", { class: "live" }));
     const waits = el("p", { class: "waits" });
@@ -120,10 +123,11 @@ export class ArraysView {
       remove: button("Remove…", () => confirm(removeArray(name),
         { label: "Remove it" })),
     };
-    Object.assign(parts, { map, losing, title, waits, facts, buttons });
+    Object.assign(parts, { map, losing, leases, title, waits, facts, buttons });
     const card = el("article", { class: "card" },
       el("div", { class: "card-body" }, title, waits,
-        el("div", { class: "live" }, map.node), losing.node, facts,
+        el("div", { class: "live" }, map.node), losing.node, leases.node,
+        facts,
         el("div", { class: "buttons" }, ...Object.values(buttons))));
     this.cards.set(card, parts);
     return card;
@@ -139,6 +143,7 @@ export class ArraysView {
     setAttribute(parts.waits, "hidden", array.waits_for ? null : "");
     parts.map.show(array, parts.picked);
     parts.losing.show(array, parts.picked);
+    parts.leases.show(array);
     FACTS.forEach(([, text], i) =>
       setText(parts.facts.children[i].lastElementChild, text(array, load)));
     updateButton(parts.buttons.nodes, null);

@@ -10,15 +10,17 @@ const MODES = {
   shared: "writes a part",
 };
 
-const part = (p) =>
-  p ? `${bytes(p.length)} from ${bytes(p.offset)} on` : "all";
+const mode = (s) => s.leases ? "writes beside others" : MODES[s.mode];
+
+const part = ({ leases, part: p }) => leases ? "what it has leases of"
+  : p ? `${bytes(p.length)} from ${bytes(p.offset)} on` : "all";
 
 const COLUMNS = [
   word("Array", ({ session }) => session.array, true),
   word("Node", ({ session }) => session.node),
   word("Process", ({ session }) => String(session.pid)),
-  word("Mode", ({ session }) => MODES[session.mode]),
-  word("Part", ({ session }) => part(session.part)),
+  word("Mode", ({ session }) => mode(session)),
+  word("Part", ({ session }) => part(session)),
   state("State", ({ session }) =>
     [!session.alive ? "silent" : session.draining ? "draining" : "attached",
      session.alive ? "ok" : "warning"]),

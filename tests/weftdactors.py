@@ -20,10 +20,11 @@ import pytest
 
 from wefttest import background, eventually, free_port, http as call, run
 
-__all__ = ["Events", "GIB", "Host", "Member", "Weftd", "array", "create",
-           "host", "members", "weftd"]
+__all__ = ["Events", "GIB", "Host", "LONG_MS", "Lessee", "Member", "Weftd",
+           "array", "create", "host", "members", "weftd"]
 
 GIB = 1 << 30
+LONG_MS = 2000
 
 
 class Weftd:
@@ -318,6 +319,54 @@ class Host:
         if self.running:
             self.running = False
             self.thread.join()
+
+
+class Lessee(Host):
+    """It shares the array by leases.  What it has been told is in `revoke` and
+    `recover`; it does nothing by itself."""
+
+    def __init__(self, weftd, node):
+        super().__init__(weftd, node, "shared")
+        self.order = self.number = 0
+        self.revoke, self.recover = [], None
+        self.generation = 0
+
+    def attach(self, array="a", **more):
+        """Asks again while members have not shut who is over, or are unheard."""
+        while True:
+            status, r = super().attach(array, **more)
+            if status == 201 and "leases" in r:
+                self.order, self.generation = r["leases"]["order"], r["generation"]
+            if status != 409 or r["code"] not in ("changing", "member-missing"):
+                return status, r
+            time.sleep(r["retry_after_ms"] / 1000)
+
+    def body(self, wait_ms):
+        return {**super().body(wait_ms), "order": self.order}
+
+    def obey(self, r):
+        super().obey(r)
+        self.generation = r["generation"]
+        self.revoke = r.get("revoke", [])
+        if "recover" in r:
+            self.recover, self.order = r["recover"], r["recover"]["order"]
+
+    def say(self, **words):
+        return self.weftd.call("POST", f"/sessions/{self.session}/leases",
+                               {"instance": self.instance, **words})
+
+    def ask(self, must, wish=None, wait_ms=LONG_MS):
+        return self.say(ask=[{"must": must, "wish": wish or must}],
+                        wait_ms=wait_ms)
+
+    def tell(self, **words):
+        """What counts once."""
+        self.number += 1
+        status, r = self.say(number=self.number, **words)
+        assert (status, r) == (200, {"granted": []}), r
+
+    def recovered(self):
+        self.tell(recovered=self.order)
 
 
 class Events:

@@ -14,7 +14,8 @@ from selenium.webdriver.common.keys import Keys
 
 from badspots import bad_spots, spoil
 from servedarray import Served
-from wefttest import eventually
+from weftdactors import Lessee
+from wefttest import eventually, http
 
 
 class Writer:
@@ -101,6 +102,62 @@ def test_parts(cluster, page):
     assert facts["Held for writing by"] == "; ".join(
         f"{a} process {pid}" for a, pid in zip(
             ("n0,", "n1,"), (c.arrays[0]["pid"], c.arrays[1]["pid"])))
+
+
+class Api:
+    """What played hosts call."""
+
+    def __init__(self, c):
+        self.call = lambda method, path, body=None: \
+            http(method, c.admin + "/api/v1" + path, body)
+
+
+def test_leases(cluster, page):
+    """Two played hosts that share the array by leases: who has what, where they meet,
+    and what one that has ended leaves."""
+    c = cluster(members=3, size="64M")
+    c.terminate("array")
+    p = page(c)
+    hosts = []
+    try:
+        for node in ("h1", "h2"):
+            hosts.append(Lessee(Api(c), node).start_attached())
+        first, second = hosts
+        first.recovered()
+        half = c.get("/api/v1/arrays/a")["size"] // 1024 * 512
+        asked = threading.Thread(target=second.ask, args=[[0, half]])
+        asked.start()
+        eventually(lambda: first.revoke)
+        first.tell(give=[[0, half]])
+        asked.join()
+        cells = """return [...document.querySelectorAll(".leases > span")].map(
+            (e) => [e.textContent, e.title, e.dataset.heat ?? ""])"""
+        eventually(lambda: {c[0] for c in p.js(cells)} == {"A", "B"},
+                   what="both in the map")
+        shown = p.js(cells)
+        assert len(shown) == len(c.get("/api/v1/arrays/a/leases")["cells"])
+        assert "h2 has" in shown[0][1] and "met there once" in shown[0][1]
+        assert shown[0][2] and not shown[-1][2]
+        label = p.driver.find_element(By.CSS_SELECTOR, ".leases") \
+            .get_attribute("aria-label")
+        assert "h1 (A) has most of" in label and "once at" in label
+        rows = [r for r in p.rows("arrays") if r.get("Letter")]
+        assert [(r["Letter"], r["Node"], r["Asked back"]) for r in rows] == \
+            [("A", "h1", "1"), ("B", "h2", "0")]
+        assert {r["Part"] for r in p.rows("sessions")} == \
+            {"what it has leases of"}
+        assert p.facts("a")["Service"] == "none: hosts share it by leases"
+        assert not p.axe()
+        second.stop()
+        http("DELETE", f"{c.admin}/api/v1/sessions/{second.session}")
+        eventually(lambda: "are made equal before anybody gets them: h1" in
+                   p.text("#arrays"), what="a sentence on the recovery")
+        assert "!" in {c[0] for c in p.js(cells)}
+        first.recovered()
+        eventually(lambda: {c[0] for c in p.js(cells)} == {"A"})
+    finally:
+        for h in hosts:
+            h.stop()
 
 
 def test_service(cluster, page):
