@@ -121,12 +121,14 @@ static void
 leases (struct cluster *c, uint64_t op, struct cluster_array *a,
         struct cluster_session *s, const struct cluster_lease_words *words)
 {
-  if (!s->rec.leases)
+  if (cluster_refuse_read_only (c, op))
+    ;
+  else if (!s->rec.leases)
     cluster_refuse (c, op, CLUSTER_CONFLICT, "no-leases",
                     "session %016" PRIx64 " does not share array %s by leases: "
                     "attach it so (mode shared, without a part)",
                     s->rec.id, a->rec.name);
-  else if (cluster_refuse_read_only (c, op) || refuse_ranges (c, op, a, words))
+  else if (refuse_ranges (c, op, a, words))
     ;
   else if (!s->lessee.declared && !words->declare)
     cluster_refuse (c, op, CLUSTER_CONFLICT, "declare",
