@@ -173,6 +173,8 @@ class Disk:
         b["generation"] = wanted["generation"]
         b["cluster"] = wanted["cluster"]
         b["min_epoch"] = max(b["min_epoch"], wanted["min_epoch"])
+        for number, _, _ in wanted.get("over", []):
+            b["over"] = number
         place = wanted["assignment"]
         if place:
             b["array"], b["position"] = place["array"], place["position"]

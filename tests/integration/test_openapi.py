@@ -11,6 +11,7 @@ import threading
 from apicaller import (ATTACH, Api, Disk, NOBODY, SPEC, VALIDATOR, Weftd,
                        api, disks, errors, filled, make_array, operations,
                        request_schema, resolve, schemas, weftd)
+from weftdactors import Lessee
 from wefttest import eventually, run
 
 
@@ -143,6 +144,9 @@ def test_every_answer(api, disks):
     assert problem["holder"]["session"] == grant["session"]
     assert problem["holder"]["pid"] == 1234
     refuse_parts(api, attach, array)
+    api.call("POST", session + "/leases", {"instance": "cafe"}, expect=409)
+    api.call("POST", "/api/v1/sessions/1/leases", {"instance": "cafe"},
+             expect=400)
     api.call("POST", "/api/v1/arrays/b/sessions", ATTACH, expect=404)
     api.call("POST", "/api/v1/arrays/b.c/sessions", ATTACH, expect=400)
     reader = api.call("POST", attach, {**ATTACH, "instance": "feed",
@@ -226,6 +230,8 @@ def test_every_answer(api, disks):
     api.call("DELETE", session, expect=200)
     api.call("POST", session + "/heartbeat", beat, expect=410)
     api.call("POST", session + "/lost", {"member": 1}, expect=410)
+    api.call("POST", session + "/leases", {"instance": "cafe"}, expect=410)
+    share_by_leases(api)
     api.call("DELETE", "/api/v1/sessions/0123456789abcdef", expect=404)
     api.call("DELETE", "/api/v1/sessions/x", expect=400)
     fence_beside_a_server(api, attach, candidate)
@@ -339,6 +345,40 @@ def refuse_parts(api, attach, array):
                             "part": part}, expect=409)[1]
         assert problem["code"] == "held"
     assert len(api.get("/api/v1/sessions")["sessions"]) == 1
+
+
+class Caller:
+    """Of what hosts call that are played, all answers are looked at."""
+
+    def __init__(self, api):
+        self.api = api
+
+    def call(self, method, path, body=None):
+        return self.api.call(method, "/api/v1" + path, body)
+
+
+def share_by_leases(api):
+    """Two sessions: what is granted, waited for, asked back, to be recovered."""
+    leases = "/api/v1/arrays/a/leases"
+    assert api.get(leases)["cells"] == []
+    api.call("GET", "/api/v1/arrays/b/leases", expect=404)
+    api.call("GET", "/api/v1/arrays/B/leases", expect=400)
+    first, second = (Lessee(Caller(api), n).start_attached() for n in ("x1", "x2"))
+    assert first.order > 0 and second.order == 0
+    first.recovered()
+    waiting = threading.Thread(target=second.ask, args=[[0, 512], [0, 4096]])
+    waiting.start()
+    eventually(lambda: first.revoke)
+    assert api.get(leases)["waiting"] == 1
+    first.tell(give=[[0, 4096]])
+    waiting.join()
+    assert second.ask([4096, 512], wait_ms=0)[1]["code"] == "leases-wait"
+    shown = api.get(leases)
+    assert shown["leases"] == 2 and len(shown["sessions"]) == 2
+    second.stop()
+    api.call("DELETE", f"/api/v1/sessions/{second.session}", expect=200)
+    eventually(lambda: first.recover)
+    assert first.detach()[0] == 200
 
 
 def fence_beside_a_server(api, attach, candidate):
@@ -557,6 +597,7 @@ def test_read_only(api, disks, weftd):
         ("POST", f"/api/v1/sessions/{session}/heartbeat",
          {"instance": "cafe", "epoch": 1}),
         ("POST", f"/api/v1/sessions/{session}/lost", {"member": 1}),
+        ("POST", f"/api/v1/sessions/{session}/leases", {"instance": "cafe"}),
         ("DELETE", f"/api/v1/sessions/{session}", None),
         ("PATCH", "/api/v1/arrays/a", {"spare_after_s": 1}),
         ("POST", "/api/v1/arrays/a/accept-loss",
@@ -593,7 +634,7 @@ def test_read_only(api, disks, weftd):
         [a["epoch"] for a in status["arrays"]]
     assert [s["id"] for s in after["sessions"]] == [session]
     assert len(after["disks"]) == 4
-    for path in ("arrays", "arrays/a", "disks", "sessions", "nodes",
+    for path in ("arrays", "arrays/a", "arrays/a/leases", "disks", "sessions", "nodes",
                  "rebuilds", "imports"):
         api.get("/api/v1/" + path)
     # Nothing that changes anything was left out.
