@@ -84,7 +84,7 @@ function cellTitle(map, cell, at) {
 
 export class LeasesView {
   constructor() {
-    this.title = el("h4", { class: "h6" });
+    this.title = el("h4", { class: "h6 mt-3" });
     this.cells = el("div", { class: "leases live", role: "img" });
     this.waits = el("p", { class: "waits" });
     this.hint = el("p", { class: "hint" });

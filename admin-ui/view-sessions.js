@@ -12,7 +12,7 @@ const MODES = {
 
 const mode = (s) => s.leases ? "writes beside others" : MODES[s.mode];
 
-const part = ({ leases, part: p }) => leases ? "what it has leases of"
+const part = ({ leases, part: p }) => leases ? "by leases"
   : p ? `${bytes(p.length)} from ${bytes(p.offset)} on` : "all";
 
 const COLUMNS = [
