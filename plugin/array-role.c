@@ -20,6 +20,7 @@
 #include "common/clock.h"
 #include "array/array.h"
 #include "control.h"
+#include "control-lease.h"
 #include "common/descriptors.h"
 #include "engine.h"
 #include "exposure.h"
@@ -149,7 +150,7 @@ make_layout (struct peer **peers)
     return -1;
   }
   /* weftd has seen that the part lies in the array. */
-  if (params.shared && params.part_length == 0)
+  if (params.shared && !params.leases && params.part_length == 0)
     params.part_length = layout.size - params.part_offset;
   for (m = 0; m < map->members; m++)
     if (peers[m] && peers[m]->size < layout.member_bytes) {
@@ -201,6 +202,8 @@ make_array (struct peer **peers, struct seats *seats)
     .readonly = options.readonly,
     .part_offset = params.part_offset,
     .part_length = params.part_length,
+    .leases = params.leases,
+    .lease_all = params.leases && control_order (control) > 0,
     .service = following != NULL,
     .batches = true,
     .epoch = map->epoch,
@@ -233,7 +236,9 @@ notice (const struct array_notice *n, uint64_t connection)
 
   if (n->kind == NOTICE_DATA_LOST)
     nbdkit_error ("weft: data is lost: %s", n->reason);
-  if (control)
+  if (n->kind == NOTICE_LEASE || n->kind == NOTICE_LEFT)
+    control_lease_notice (control, n);
+  else if (control)
     control_notice (control, n, connection);
   else if (following)
     following_notice (following, n, connection);
@@ -321,13 +326,15 @@ array_cleanup (void)
     return;
   hangup_stop ();
   loss_stop ();
+  if (params.leases)
+    control_lease_stop (control);
   clean = engine_end (engine, !options.readonly, DRAIN_TIMEOUT_MS);
   if (control)
     control_stop (control);
   /* No intent bit may fall while a member lacks writes. */
   if (clean && control && !options.readonly && resynced &&
       control_whole (control) && !engine_differs (engine))
-    resync_settle (engine, &layout, control);
+    resync_settle (engine, &layout, control, params.leases);
   if (!clean)
     nbdkit_error ("weft: not everything that was written could be written to "
                   "both copies; the array makes up for it when it is next "
@@ -345,13 +352,36 @@ array_cleanup (void)
   map = NULL;
 }
 
+/* As resync_run.  Who shares the array by leases does so where it has all of it. */
+static int
+make_equal (void)
+{
+  int r;
+
+  /* Who comes later gets what is equal.  But a member may have come back before without
+   * what it had not flushed: so this one does not call engine_settled.
+   */
+  if (params.leases && control_order (control) == 0)
+    return 0;
+  r = resync_run (engine, &layout, control);
+  if (!params.leases || r == -1)
+    return r;
+  /* Nobody else has written anything since: so all bits may fall.  Later none of them
+   * do that one has left who is dead.
+   */
+  if (r == 0 && control_whole (control) && !engine_differs (engine) &&
+      engine_cover (engine) == 0)
+    resync_settle (engine, &layout, control, false);
+  control_lease_recovered (control);
+  return r;
+}
+
 static int
 array_after_fork (void)
 {
   int r;
 
-  if (control &&
-      control_ready (control, engine, connected, layout.member_bytes) == -1)
+  if (control && control_ready (control, engine, connected, &layout) == -1)
     return -1;
   if (following)
     following_ready (following, engine);
@@ -375,7 +405,7 @@ array_after_fork (void)
   /* No client is let in before the copies are equal: what is read may not change
    * when a member is lost.
    */
-  r = resync_run (engine, &layout, control);
+  r = make_equal ();
   resynced = r == 0;
   if (!resynced)
     nbdkit_error ("weft: array %s: extents stay marked as dirty; the next "
@@ -383,7 +413,9 @@ array_after_fork (void)
                   params.array);
   if (r != -1) {
     control_equal (control);
-    r = loss_start (engine, &layout);
+    r = params.leases ? control_lease_start (control) : 0;
+    if (r == 0)
+      r = loss_start (engine, &layout);
     if (r == 0)
       return 0;
     nbdkit_error ("pthread_create: %s", strerror (r));

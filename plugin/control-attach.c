@@ -35,9 +35,19 @@ take_answer (struct control *c, const json_t *reply)
     return NULL;
   }
   strcpy (c->session, session);
+  c->generation = json_integer_value (json_object_get (reply, "generation"));
+  c->order = json_integer_value (
+    json_object_get (json_object_get (reply, "leases"), "order"));
   m = map_from_json (json_object_get (reply, "map"), why, sizeof why);
   if (m == NULL) {
     nbdkit_error ("array %s: weftd's map is not usable: %s", params.array, why);
+    return NULL;
+  }
+  if (params.leases && !json_is_object (json_object_get (reply, "leases"))) {
+    nbdkit_error ("array %s: weftd grants no leases: it is of an older Weft; "
+                  "upgrade it, or give part=, too",
+                  params.array);
+    map_free (m);
     return NULL;
   }
   loss_take (reply);
@@ -110,7 +120,7 @@ control_attach_session (struct control *c)
                   params.array);
     return NULL;
   }
-  if (params.shared)
+  if (params.shared && !params.leases)
     json_object_set_new (
       body, "part",
       json_pack (

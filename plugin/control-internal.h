@@ -3,6 +3,7 @@
  * control.c has the threads, which carry out what the host engine
  * (core/host/host.h) wants done; control-words.c makes JSON of what is said,
  * and reads what is answered; control-attach.c is the begin and the end.
+ * control-lease.c has the threads of a session that shares its array by leases.
  */
 
 #ifndef WEFT_CONTROL_INTERNAL_H
@@ -19,9 +20,11 @@
 #include "control.h"
 #include "engine.h"
 #include "host/host.h"
+#include "host/lessee.h"
 #include "process.h"
 
 #define WORKERS 4
+#define LEASE_WORKERS 4
 
 extern int weft_debug_control; /* -D weft.control=1 */
 
@@ -32,6 +35,7 @@ struct worker {
   struct admin *admin; /* NULL: it does not speak to weftd */
   pthread_t thread;
   bool silent; /* weftd did not answer its last call */
+  bool ended;  /* of a lease_worker */
 };
 
 /* A connection that is being made, by a thread of its own. */
@@ -55,17 +59,28 @@ struct control {
   char process[PROCESS_TEXT_BYTES];
   char session[NAME_BYTES_MAX + 1];
   struct engine *engine;
-  uint64_t member_bytes; /* that a member must have */
-  uint64_t heard_ms;     /* when the attach was sent that weftd granted */
+  const struct layout *layout;
+  uint64_t heard_ms;          /* when the attach was sent that weftd granted */
+  uint64_t generation, order; /* of that weftd; see control_order */
   struct worker worker[WORKERS];
   unsigned workers; /* that run */
   struct connecting connecting[ARRAY_MEMBERS_MAX];
   struct taken taken;
+  /* By leases: the threads; and what the array engine wants is said in the order in
+   * which it was asked.  This lock is taken before the other.
+   */
+  struct worker lease_worker[LEASE_WORKERS];
+  unsigned lease_workers; /* that run */
+  pthread_mutex_t wants_lock;
 
   pthread_mutex_t lock; /* held across no call */
   pthread_cond_t wake;
   bool quit;
   struct host *host;
+  struct lessee *lessee; /* NULL: the session has no leases */
+  bool lease_quit;
+  bool
+    recovery_begins; /* the array engine is to have it before anything else is done */
   atomic_bool leaving;     /* the process has told itself to end */
   char why[512];           /* why weftd has ended the session */
   const struct map *first; /* the map of the attach, which is the caller's */
@@ -77,6 +92,25 @@ struct map *control_attach_session (struct control *c);
 void control_detach_session (struct control *c);
 
 /* control-words.c */
+
+/* What an answer says of leases. */
+struct lease_words {
+  uint64_t generation; /* 0: nothing */
+  uint64_t recover;
+  struct lease_wish *revoke;
+  unsigned revokes;
+  struct array_range *ranges;
+  unsigned count;
+};
+void control_lease_words (const struct control *c, const json_t *reply,
+                          struct lease_words *w);
+void control_lease_words_free (struct lease_words *w);
+
+/* [[offset, length], ...]; and back, what of it lies in the array, from malloc. */
+json_t *control_ranges (const struct array_range *list, unsigned count);
+unsigned control_read_ranges (const struct control *c, const json_t *json,
+                              struct array_range **list);
+json_t *control_wish (const struct lease_wish *wish);
 
 /* The body of a heartbeat, or of the call that says what can't wait for one. */
 json_t *control_words (struct control *c, const struct host_action *a);

@@ -4,6 +4,7 @@
 
 #include <config.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "control-internal.h"
@@ -74,6 +75,7 @@ control_words (struct control *c, const struct host_action *a)
 {
   struct taken *t = &c->taken;
   json_t *said, *stats;
+  uint64_t order;
   json_t *body = json_pack (
     "{s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:s?, s:s, s:b, s:i}", "instance",
     c->instance, "epoch", (json_int_t) a->epoch, "prepared",
@@ -83,6 +85,12 @@ control_words (struct control *c, const struct host_action *a)
     c->process, "draining", (int) engine_ending (c->engine), "wait_ms",
     (int) a->wait_ms);
 
+  if (c->lessee) {
+    pthread_mutex_lock (&c->lock);
+    order = lessee_order (c->lessee);
+    pthread_mutex_unlock (&c->lock);
+    json_object_set_new (body, "order", json_integer ((json_int_t) order));
+  }
   if (params.serves || exposure_listens ())
     json_object_set_new (body, "fences",
                          json_integer ((json_int_t) guests_fences ()));
@@ -215,4 +223,85 @@ control_read (const struct control *c, int status, const json_t *reply,
   if (read_states (json_object_get (reply, "change"), members, &change,
                    v->change_states))
     v->change = change;
+}
+
+/*----- Leases -----*/
+
+json_t *
+control_ranges (const struct array_range *list, unsigned count)
+{
+  json_t *json = json_array ();
+
+  for (unsigned i = 0; i < count; i++)
+    json_array_append_new (json,
+                           json_pack ("[I, I]", (json_int_t) list[i].offset,
+                                      (json_int_t) list[i].length));
+  return json;
+}
+
+json_t *
+control_wish (const struct lease_wish *wish)
+{
+  return json_pack (
+    "{s:[I, I], s:[I, I]}", "must", (json_int_t) wish->must.offset,
+    (json_int_t) wish->must.length, "wish", (json_int_t) wish->wish.offset,
+    (json_int_t) wish->wish.length);
+}
+
+static bool
+read_range (const struct control *c, const json_t *json, struct array_range *r)
+{
+  const uint64_t size = c->layout->size;
+
+  r->offset = json_integer_value (json_array_get (json, 0));
+  r->length = json_integer_value (json_array_get (json, 1));
+  return r->length > 0 && r->offset <= size && r->length <= size - r->offset;
+}
+
+unsigned
+control_read_ranges (const struct control *c, const json_t *json,
+                     struct array_range **list)
+{
+  unsigned count = 0;
+  const json_t *one;
+  size_t i;
+
+  *list = calloc (json_array_size (json) + 1, sizeof **list);
+  json_array_foreach (json, i, one)
+    if (*list && read_range (c, one, &(*list)[count]))
+      count++;
+  return count;
+}
+
+void
+control_lease_words (const struct control *c, const json_t *reply,
+                     struct lease_words *w)
+{
+  const json_t *revoke = json_object_get (reply, "revoke"), *one;
+  const json_t *recover = json_object_get (reply, "recover");
+  size_t i;
+
+  memset (w, 0, sizeof *w);
+  if (c->lessee == NULL)
+    return;
+  w->generation = json_integer_value (json_object_get (reply, "generation"));
+  w->recover = json_integer_value (json_object_get (recover, "order"));
+  w->count = control_read_ranges (c, json_object_get (recover, "ranges"),
+                                  &w->ranges);
+  w->revoke = calloc (json_array_size (revoke) + 1, sizeof *w->revoke);
+  json_array_foreach (revoke, i, one) {
+    struct lease_wish *wish = &w->revoke[w->revokes];
+
+    if (w->revoke &&
+        read_range (c, json_object_get (one, "must"), &wish->must) &&
+        read_range (c, json_object_get (one, "wish"), &wish->wish))
+      w->revokes++;
+  }
+}
+
+void
+control_lease_words_free (struct lease_words *w)
+{
+  free (w->revoke);
+  free (w->ranges);
 }

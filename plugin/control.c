@@ -100,10 +100,10 @@ connect_thread (void *opaque)
     strcpy (name, mm.name);
     map_member_free (&mm);
   }
-  if (p && p->size < c->member_bytes) {
+  if (p && p->size < c->layout->member_bytes) {
     snprintf (why, sizeof why, "%s has %llu bytes, but %llu are in use",
               p->label, (unsigned long long) p->size,
-              (unsigned long long) c->member_bytes);
+              (unsigned long long) c->layout->member_bytes);
     peer_close (p);
     p = NULL;
   }
@@ -179,6 +179,7 @@ speak (struct worker *w, const struct host_action *a)
   json_t *reply = NULL;
   char path[128], name[NAME_BYTES_MAX + 1];
   struct host_answer answer;
+  struct lease_words leases;
   struct map *map;
   int status;
 
@@ -198,6 +199,7 @@ speak (struct worker *w, const struct host_action *a)
     }
   }
   control_read (c, status, reply, &answer, &map);
+  control_lease_words (c, status == 200 ? reply : NULL, &leases);
   if (status == 200) {
     loss_take (reply);
     guests_take (reply);
@@ -205,6 +207,10 @@ speak (struct worker *w, const struct host_action *a)
   if (status == 200 && json_is_true (json_object_get (reply, "leave")))
     leave (c, "another is to serve it");
   pthread_mutex_lock (&c->lock);
+  if (leases.generation)
+    answer.at_once = lessee_heard (c->lessee, leases.generation, leases.revoke,
+                                   leases.revokes, leases.recover,
+                                   leases.ranges, leases.count, clock_ms ());
   if (status == 410 && !host_is_over (c->host))
     snprintf (c->why, sizeof c->why, "%s", admin_error (w->admin));
   if (report)
@@ -221,6 +227,7 @@ speak (struct worker *w, const struct host_action *a)
   pthread_cond_broadcast (&c->wake);
   pthread_mutex_unlock (&c->lock);
   map_free (map);
+  control_lease_words_free (&leases);
   json_decref (reply);
   revoked_heard (w->admin);
   if (news == HOST_NO_NEWS)
@@ -291,6 +298,10 @@ carry_out (struct worker *w, const struct host_action *a)
                     a->until_ms ? "weftd is heard again: reads go on"
                     : options.readonly
                       ? "weftd is silent: reads wait until it is heard again"
+                    : params.leases
+                      ? "weftd is silent: a read of what this host has a lease "
+                        "of also asks the members of the other copies, and any "
+                        "other waits until weftd is heard again"
                     : params.shared
                       ? "weftd is silent: a read of this part also asks the "
                         "members of the other copies, and one of other parts "
@@ -360,6 +371,7 @@ control_attach (struct map **map)
     return NULL;
   }
   pthread_mutex_init (&c->lock, NULL);
+  pthread_mutex_init (&c->wants_lock, NULL);
   clock_condition (&c->wake);
   c->admin = admin_new (params.admin, params.tls, NULL);
   for (unsigned i = 0; i < WORKERS; i++) {
@@ -389,16 +401,22 @@ err:
   return NULL;
 }
 
+uint64_t
+control_order (const struct control *c)
+{
+  return c->order;
+}
+
 int
 control_ready (struct control *c, struct engine *e, const bool connected[],
-               uint64_t member_bytes)
+               const struct layout *l)
 {
   struct host_config config = { .members = c->first->members,
                                 .readonly = options.readonly,
                                 .heard_ms = c->heard_ms };
 
   c->engine = e;
-  c->member_bytes = member_bytes;
+  c->layout = l;
   config.view.epoch = c->first->epoch;
   control_view (c->first, &config.view);
   for (unsigned m = 0; m < config.members; m++) {
@@ -406,8 +424,11 @@ control_ready (struct control *c, struct engine *e, const bool connected[],
     config.connected[m] = connected[m];
   }
   c->host = host_new (&config, clock_ms ());
+  if (params.leases)
+    c->lessee = lessee_new (params.leases_kind, l->size, c->generation,
+                            c->order);
   engine_trust (e, c->heard_ms + SESSION_TTL_MS);
-  if (c->host)
+  if (c->host && (c->lessee || !params.leases))
     return 0;
   nbdkit_error ("calloc: %m");
   return -1;
@@ -499,9 +520,14 @@ control_equal (struct control *c)
 }
 
 bool
-control_whole (const struct control *c)
+control_whole (struct control *c)
 {
-  return host_is_whole (c->host);
+  bool whole;
+
+  pthread_mutex_lock (&c->lock);
+  whole = host_is_whole (c->host);
+  pthread_mutex_unlock (&c->lock);
+  return whole;
 }
 
 void
@@ -513,13 +539,17 @@ control_end (struct control *c, bool clean)
   if (clean && c->session[0] && !(c->host && host_is_over (c->host)))
     control_detach_session (c);
   host_free (c->host);
+  lessee_free (c->lessee);
   map_free (c->latest);
   json_decref (c->taken.words);
   json_decref (c->taken.stats);
   admin_free (c->admin);
   for (unsigned i = 0; i < WORKERS; i++)
     admin_free (c->worker[i].admin);
+  for (unsigned i = 0; i < LEASE_WORKERS; i++)
+    admin_free (c->lease_worker[i].admin);
   pthread_cond_destroy (&c->wake);
+  pthread_mutex_destroy (&c->wants_lock);
   pthread_mutex_destroy (&c->lock);
   free (c);
 }

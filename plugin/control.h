@@ -10,6 +10,7 @@
 
 #include "array/array.h"
 #include "common/map.h"
+#include "layout/layout.h"
 
 struct engine;
 struct control;
@@ -20,12 +21,18 @@ struct control;
  */
 struct control *control_attach (struct map **map);
 
+/* The order to recover with which a session that shares its array by leases begins: it
+ * has a lease of all of it, and its resync is what the order is for.  0: it begins with
+ * nothing.
+ */
+uint64_t control_order (const struct control *c);
+
 /* Hand over the engine.  Called before engine_start, for a notice may come at once
- * after that.  connected[m]: the engine has a connection to member m.  A member
- * needs at least member_bytes.  -1 after nbdkit_error.
+ * after that.  connected[m]: the engine has a connection to member m.  -1 after
+ * nbdkit_error.
  */
 int control_ready (struct control *c, struct engine *e, const bool connected[],
-                   uint64_t member_bytes);
+                   const struct layout *l);
 
 /* Start the threads (not before nbdkit's fork). */
 int control_start (struct control *c);
@@ -50,8 +57,8 @@ int control_older (struct control *c);
 /* The resync is over, and no client is let in yet: weftd is told. */
 void control_equal (struct control *c);
 
-/* After control_stop: see host_is_whole. */
-bool control_whole (const struct control *c);
+/* See host_is_whole. */
+bool control_whole (struct control *c);
 
 /* End the session, and free c.  clean: everything is written and flushed, so
  * detach; otherwise weftd finds out by our silence.

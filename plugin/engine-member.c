@@ -104,6 +104,89 @@ engine_differs (struct engine *e)
   return differs;
 }
 
+unsigned
+engine_lease_wants (struct engine *e, struct array_range *wants, unsigned max)
+{
+  unsigned count;
+
+  pthread_mutex_lock (&e->lock);
+  count = array_lease_wants (e->array, wants, max);
+  pthread_mutex_unlock (&e->lock);
+  return count;
+}
+
+void
+engine_lease_grant (struct engine *e, const struct array_range *granted,
+                    unsigned count)
+{
+  struct turn t;
+
+  turn_begin (e, &t, NULL);
+  array_lease_grant (e->array, granted, count, clock_ns ());
+  turn_end (e, &t);
+}
+
+void
+engine_lease_recover (struct engine *e, const struct array_range *ranges,
+                      unsigned count)
+{
+  struct turn t;
+
+  turn_begin (e, &t, NULL);
+  array_lease_recover (e->array, ranges, count, clock_ns ());
+  turn_end (e, &t);
+}
+
+void
+engine_lease_recovered (struct engine *e)
+{
+  struct turn t;
+
+  turn_begin (e, &t, NULL);
+  array_lease_recovered (e->array, clock_ns ());
+  turn_end (e, &t);
+}
+
+void
+engine_lease_leave (struct engine *e, const struct lease_wish *leave)
+{
+  struct turn t;
+
+  turn_begin (e, &t, NULL);
+  array_lease_leave (e->array, &leave->must, &leave->wish, clock_ns ());
+  turn_end (e, &t);
+}
+
+unsigned
+engine_lease_left (struct engine *e, struct array_range *left, unsigned max)
+{
+  unsigned count;
+
+  pthread_mutex_lock (&e->lock);
+  count = array_lease_left (e->array, left, max);
+  pthread_mutex_unlock (&e->lock);
+  return count;
+}
+
+size_t
+engine_lease_all (struct engine *e, struct array_range **list)
+{
+  size_t count;
+
+  pthread_mutex_lock (&e->lock);
+  count = array_lease_all (e->array, list);
+  pthread_mutex_unlock (&e->lock);
+  return count;
+}
+
+int
+engine_cover (struct engine *e)
+{
+  struct array_request r = { .op = ARRAY_FLUSH, .flags = ARRAY_COVER };
+
+  return engine_run (e, &r);
+}
+
 uint64_t
 engine_member_bytes (struct engine *e, unsigned member)
 {

@@ -245,7 +245,6 @@ wait_ios (struct engine *e, unsigned ms)
 bool
 engine_end (struct engine *e, bool drain, unsigned drain_ms)
 {
-  struct array_request r = { .op = ARRAY_FLUSH, .flags = ARRAY_COVER };
   struct turn t;
   bool clean = true;
 
@@ -256,7 +255,7 @@ engine_end (struct engine *e, bool drain, unsigned drain_ms)
     e->drain_deadline = clock_ns () + MS (drain_ms);
     pthread_cond_signal (&e->patrol);
     pthread_mutex_unlock (&e->lock);
-    clean = engine_run (e, &r) == 0;
+    clean = engine_cover (e) == 0;
   }
   turn_begin (e, &t, NULL);
   array_stop (e->array, ESHUTDOWN, clock_ns ());

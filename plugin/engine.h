@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "array/array.h"
+#include "host/lessee.h"
 #include "host/seats.h"
 #include "peer.h"
 
@@ -75,6 +76,22 @@ void engine_settled (struct engine *e, unsigned member, uint64_t offset,
                      uint64_t length);
 
 bool engine_differs (struct engine *e);
+
+/* Leases by range, as in core/array/array.h. */
+unsigned engine_lease_wants (struct engine *e, struct array_range *wants,
+                             unsigned max);
+void engine_lease_grant (struct engine *e, const struct array_range *granted,
+                         unsigned count);
+void engine_lease_recover (struct engine *e, const struct array_range *ranges,
+                           unsigned count);
+void engine_lease_recovered (struct engine *e);
+void engine_lease_leave (struct engine *e, const struct lease_wish *leave);
+unsigned engine_lease_left (struct engine *e, struct array_range *left,
+                            unsigned max);
+size_t engine_lease_all (struct engine *e, struct array_range **list);
+
+/* A FLUSH after which all intent bits may fall (ARRAY_COVER).  0 or an errno. */
+int engine_cover (struct engine *e);
 
 /* Bytes of a member's data area; 0: there is no connection to it. */
 uint64_t engine_member_bytes (struct engine *e, unsigned member);

@@ -26,6 +26,7 @@
 #define BAD_TOLD_MAX 16
 
 struct copier {
+  enum resync_mode mode;
   struct resync *resync;
   struct engine *engine;
   struct control *control;
@@ -116,8 +117,7 @@ read_map (struct copier *t, unsigned m)
     free (bits);
   else
     /* While others go on with rounds, those that weftd has heard of last differ. */
-    resync_map (t->resync,
-                params.part_length > 0 && mm.known ? UINT64_MAX : mm.reach,
+    resync_map (t->resync, params.shared && mm.known ? UINT64_MAX : mm.reach,
                 data_bytes, bits, size);
   map_member_free (&mm);
   return error;
@@ -151,7 +151,11 @@ static int
 carry_out (struct copier *t, const struct resync_action *a)
 {
   struct array_request r = {
-    .client = t->client, .offset = a->offset, .length = a->length, .buf = t->buf
+    .client = t->client,
+    .flags = t->mode == RESYNC_OF_ORPHANS ? ARRAY_RECOVER : 0,
+    .offset = a->offset,
+    .length = a->length,
+    .buf = t->buf,
   };
   struct map_member mm;
   int error;
@@ -177,7 +181,7 @@ carry_out (struct copier *t, const struct resync_action *a)
     r.op = ARRAY_WRITE;
     if (t->buf[0] == 0 && memcmp (t->buf, t->buf + 1, a->length - 1) == 0) {
       r.op = ARRAY_ZERO;
-      r.flags = ARRAY_MAY_TRIM;
+      r.flags |= ARRAY_MAY_TRIM;
     }
     return engine_run (t->engine, &r);
   case RESYNC_FLUSH:
@@ -214,9 +218,11 @@ tell_progress (struct copier *t)
 
   if (begun > 0 && t->told == 0)
     nbdkit_error ("weft: array %s: %" PRIu64
-                  " extents of 4 MiB may have copies "
-                  "that differ; copying them before clients are served",
-                  params.array, extents);
+                  " extents of 4 MiB may have copies that differ; copying %s",
+                  params.array, extents,
+                  t->mode == RESYNC_OF_ORPHANS
+                    ? "what a lease was held of there"
+                    : "them before clients are served");
   else if (begun / PROGRESS_EXTENTS > t->told / PROGRESS_EXTENTS)
     nbdkit_error ("weft: resync: %" PRIu64 " of %" PRIu64 " extents", begun,
                   extents);
@@ -226,17 +232,16 @@ tell_progress (struct copier *t)
 /* As resync_run says. */
 static int
 run (struct engine *e, const struct layout *l, struct control *c,
-     enum resync_mode mode)
+     enum resync_mode mode, const struct array_range *ranges,
+     unsigned ranges_count)
 {
-  struct array_range part = { params.part_offset, params.part_length };
-  bool ending = mode == RESYNC_AT_END;
-  struct copier t = { .engine = e, .control = c };
+  struct copier t = { .mode = mode, .engine = e, .control = c };
   enum member_state states[ARRAY_MEMBERS_MAX];
   struct resync_action a = { .error = ENOMEM };
   const struct resync_place *bad;
   size_t count;
 
-  t.resync = resync_new (l, &part, part.length > 0, mode);
+  t.resync = resync_new (l, ranges, ranges_count, mode);
   t.buf = malloc (l->unit);
   if (t.resync == NULL || t.buf == NULL)
     goto out;
@@ -247,6 +252,10 @@ run (struct engine *e, const struct layout *l, struct control *c,
     tell_progress (&t);
     if (a.kind == RESYNC_OVER)
       break;
+    if (mode == RESYNC_OF_ORPHANS && hangup_ending ()) {
+      a.error = ESHUTDOWN; /* another one is to begin anew */
+      break;
+    }
     resync_done (t.resync, carry_out (&t, &a));
   }
   engine_client_close (e, t.client);
@@ -258,21 +267,39 @@ run (struct engine *e, const struct layout *l, struct control *c,
   for (unsigned m = 0; m < l->members; m++)
     nbd_close (t.door[m]);
 out:
-  if (a.error && !ending)
+  if (a.error && mode != RESYNC_AT_END && mode != RESYNC_AT_LEASES_END)
     nbdkit_error ("weft: resync: %s", strerror (a.error));
   free (t.buf);
   resync_free (t.resync);
   return a.error ? -1 : !a.settled;
 }
 
+/* What resync_run and resync_settle are for. */
+static int
+run_ours (struct engine *e, const struct layout *l, struct control *c,
+          enum resync_mode mode)
+{
+  struct array_range part = { params.part_offset, params.part_length };
+
+  return run (e, l, c, mode, &part, part.length > 0);
+}
+
 int
 resync_run (struct engine *e, const struct layout *l, struct control *c)
 {
-  return run (e, l, c, RESYNC_AT_ATTACH);
+  return run_ours (e, l, c, RESYNC_AT_ATTACH);
+}
+
+int
+resync_recover (struct engine *e, const struct layout *l, struct control *c,
+                const struct array_range *ranges, unsigned count)
+{
+  return run (e, l, c, RESYNC_OF_ORPHANS, ranges, count) == -1 ? -1 : 0;
 }
 
 void
-resync_settle (struct engine *e, const struct layout *l, struct control *c)
+resync_settle (struct engine *e, const struct layout *l, struct control *c,
+               bool leases)
 {
-  run (e, l, c, RESYNC_AT_END);
+  run_ours (e, l, c, leases ? RESYNC_AT_LEASES_END : RESYNC_AT_END);
 }

@@ -17,11 +17,18 @@
  */
 int resync_run (struct engine *e, const struct layout *l, struct control *c);
 
-/* At a clean end, when all members are in-sync, all copies equal and stable, and no
- * client is left: clear every intent bit.  Where one can't be cleared a message
- * says why, and the next attach has that extent to copy.
+/* Of these ranges alone, which a session had leases of that is dead; the others go on,
+ * and so do our clients (array_lease_recover).  -1: the copies may still differ there.
  */
-void resync_settle (struct engine *e, const struct layout *l,
-                    struct control *c);
+int resync_recover (struct engine *e, const struct layout *l, struct control *c,
+                    const struct array_range *ranges, unsigned count);
+
+/* At a clean end, when all members are in-sync, all copies equal and stable, and no
+ * client is left: clear every intent bit; with `leases`, for others share the array by
+ * leases, only our own.  Where one can't be cleared a message says why, and the next
+ * attach has that extent to copy.
+ */
+void resync_settle (struct engine *e, const struct layout *l, struct control *c,
+                    bool leases);
 
 #endif /* WEFT_RESYNC_H */

@@ -15,6 +15,8 @@
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
 
+#include "host/lessee.h"
+
 /* The parameters of `nbdkit weft`; NULL or 0 where not given. */
 struct params {
   char *disk;    /* member role: path */
@@ -31,9 +33,12 @@ struct params {
   unsigned io_timeout_ms;
   bool takeover; /* array role: take the array from a host that lives */
   bool serves; /* array role: serve the array to others, when it is our turn */
-  /* Array role: what of the array is written here, while others write the rest. */
+  /* Array role: others write the array at the same time.  Either each a part ... */
   bool shared;
   uint64_t part_offset, part_length; /* length 0: up to the array's end */
+  /* ... or each what it has leases of, and how much of it is asked for. */
+  bool leases;
+  enum lessee_kind leases_kind;
 };
 extern struct params params;
 

@@ -36,7 +36,7 @@
 #define MAPPED_BYTES MiB (4)
 
 static const struct role *role;
-static bool part_given;
+static bool part_given, leases_given;
 
 static void
 weft_load (void)
@@ -135,6 +135,23 @@ set_part (const char *value)
 }
 
 static int
+set_leases (const char *value)
+{
+  static const char *const kinds[] = { [LESSEE_ADAPTIVE] = "adaptive",
+                                       [LESSEE_NAIVE] = "naive",
+                                       [LESSEE_TOKEN] = "token" };
+
+  leases_given = true;
+  for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+    if (strcmp (value, kinds[i]) == 0) {
+      params.leases_kind = (enum lessee_kind) i;
+      return 0;
+    }
+  nbdkit_error ("leases=%s: give adaptive, naive or token", value);
+  return -1;
+}
+
+static int
 weft_config (const char *key, const char *value)
 {
   static const struct {
@@ -205,6 +222,8 @@ weft_config (const char *key, const char *value)
   }
   if (strcmp (key, "part") == 0)
     return set_part (value);
+  if (strcmp (key, "leases") == 0)
+    return set_leases (value);
   nbdkit_error ("unknown parameter '%s'; see nbdkit-weft-plugin(1)", key);
   return -1;
 }
@@ -303,15 +322,17 @@ config_service (void)
   return 0;
 }
 
-/* Who writes a part says which, and does nothing else. */
+/* Who writes while others write does nothing else. */
 static int
-check_part (void)
+check_shared (void)
 {
-  if (params.shared != part_given)
-    nbdkit_error ("%s: give mode=shared and part=OFFSET+LENGTH together, to "
-                  "write a part of an array while others write the rest",
-                  params.shared ? "mode=shared has no part="
-                                : "part= has no mode=shared");
+  params.leases = params.shared && !part_given;
+  if (part_given && !params.shared)
+    nbdkit_error ("part= has no mode=shared: give both, to write a part of an "
+                  "array while others write the rest");
+  else if (leases_given && !params.leases)
+    nbdkit_error ("leases= belongs to mode=shared without part=: nobody else "
+                  "has leases");
   else if (params.shared && !params.array)
     nbdkit_error ("mode=shared belongs to array=: only an array that weftd "
                   "knows has several that write");
@@ -362,7 +383,7 @@ weft_config_complete (void)
                   "has a holder");
     return -1;
   }
-  if (check_part () == -1 || check_tls () == -1)
+  if (check_shared () == -1 || check_tls () == -1)
     return -1;
   if (params.node == NULL) {
     params.node = default_node ();
@@ -394,9 +415,10 @@ weft_config_complete (void)
   "node=<NAME>             Name of this host (default: its hostname).\n"       \
   "tls=<FOLDER>            This host's certificate (default: $WEFT_TLS).\n"    \
   "takeover=<BOOL>         Take the array from a host that lives (array).\n"   \
-  "mode=<MODE>             shared: write a part of it, beside others "         \
-  "(array).\n"                                                                 \
-  "part=<OFFSET>+<LENGTH>  Which one (with mode=shared).\n"                    \
+  "mode=<MODE>             shared: write it beside others (array).\n"          \
+  "part=<OFFSET>+<LENGTH>  Only this part of it (with mode=shared).\n"         \
+  "leases=<KIND>           How much to get leases of at a time (with "         \
+  "mode=shared).\n"                                                            \
   "image-buffer=<SIZE>     Bytes of images held back (array; default 64M).\n"  \
   "image-age=<MS>          Longest time an image is held (array; default "     \
   "200).\n"                                                                    \

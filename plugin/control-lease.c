@@ -1,0 +1,310 @@
+/* control-lease.c: see control-lease.h.
+ *
+ * Threads carry out what the lessee's engine (core/host/lessee.h) wants done: `asker`
+ * and `giver` speak to weftd, each by an HTTP client of its own, since weftd holds what
+ * is asked for until others have given it back; `leaver` has ranges left, which takes
+ * no time; `recoverer` makes copies equal, which may take long.
+ *
+ * That no range has two holders rests on the order of these calls, and the comments
+ * here say where.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "control-internal.h"
+#include "control-lease.h"
+#include "resync.h"
+#include "role.h"
+
+#define STOP_MS 5000
+#define RANGES_MAX 256 /* at a time: of a grant, and of what was left */
+
+static const struct {
+  const char *name;
+  unsigned kinds;
+  bool speaks;
+} workers[LEASE_WORKERS] = {
+  { "weft-asker", LESSEE_DO_ASK, true },
+  { "weft-giver", LESSEE_DO_GIVE, true },
+  { "weft-leaver", LESSEE_DO_LEAVE, false },
+  { "weft-recoverer", LESSEE_DO_RECOVER, false },
+};
+
+/*----- What the array engine says -----*/
+
+/* Hand over what its requests wait for.  One who has asked the array engine earlier must
+ * not say so later: a request that came between the two would be forgotten.
+ */
+static void
+say_wants (struct control *c,
+           void (*say) (struct lessee *, const struct array_range *, unsigned,
+                        uint64_t))
+{
+  struct array_range wants[LESSEE_WANTS_MAX];
+  unsigned count;
+
+  pthread_mutex_lock (&c->wants_lock);
+  count = engine_lease_wants (c->engine, wants, LESSEE_WANTS_MAX);
+  pthread_mutex_lock (&c->lock);
+  say (c->lessee, wants, count, clock_ms ());
+  pthread_cond_broadcast (&c->wake);
+  pthread_mutex_unlock (&c->lock);
+  pthread_mutex_unlock (&c->wants_lock);
+}
+
+void
+control_lease_notice (struct control *c, const struct array_notice *n)
+{
+  struct array_range left[RANGES_MAX];
+  unsigned count;
+
+  if (n->kind == NOTICE_LEASE)
+    say_wants (c, lessee_wants);
+  while (n->kind == NOTICE_LEFT &&
+         (count = engine_lease_left (c->engine, left, RANGES_MAX)) > 0) {
+    pthread_mutex_lock (&c->lock);
+    lessee_left (c->lessee, left, count, clock_ms ());
+    pthread_cond_broadcast (&c->wake);
+    pthread_mutex_unlock (&c->lock);
+  }
+}
+
+/*----- Speaking to weftd -----*/
+
+/* Has weftd refused, for it has not been told yet what leases there are? */
+static bool
+must_declare (const struct worker *w, int status)
+{
+  return status == 409 && strcmp (admin_code (w->admin), "declare") == 0;
+}
+
+static int
+speak (struct worker *w, json_t *body, json_t **reply, unsigned timeout_ms)
+{
+  char path[128];
+  int status;
+
+  json_object_set_new (body, "instance", json_string (w->control->instance));
+  snprintf (path, sizeof path, "/api/v1/sessions/%s/leases",
+            w->control->session);
+  status = admin_call (w->admin, "POST", path, body, reply, timeout_ms);
+  json_decref (body);
+  if (weft_debug_control)
+    nbdkit_debug ("weft: leases: %d %s", status, admin_error (w->admin));
+  return status;
+}
+
+static void
+ask (struct worker *w, const struct lessee_action *a)
+{
+  struct control *c = w->control;
+  struct array_range granted[RANGES_MAX], *told;
+  json_t *list = json_array (), *reply = NULL;
+  unsigned count;
+  int status;
+
+  for (unsigned i = 0; i < a->asks; i++)
+    json_array_append_new (list, control_wish (&a->ask[i]));
+  status = speak (
+    w, json_pack ("{s:o, s:i}", "ask", list, "wait_ms", (int) a->wait_ms),
+    &reply, a->timeout_ms);
+  count = control_read_ranges (c, json_object_get (reply, "granted"), &told);
+  if (count > RANGES_MAX)
+    count = RANGES_MAX;
+  if (count > 0)
+    memcpy (granted, told, count * sizeof *told);
+  free (told);
+  json_decref (reply);
+  pthread_mutex_lock (&c->lock);
+  count = lessee_granted (c->lessee, status, must_declare (w, status), granted,
+                          count, RANGES_MAX, clock_ms ());
+  pthread_mutex_unlock (&c->lock);
+  /* Nothing of it is left before lessee_asked: the array engine has it by then. */
+  if (count > 0)
+    engine_lease_grant (c->engine, granted, count);
+  say_wants (c, lessee_asked);
+}
+
+static void
+give (struct worker *w, const struct lessee_action *a)
+{
+  struct control *c = w->control;
+  json_t *body = json_pack ("{s:I, s:o}", "number", (json_int_t) a->number,
+                            "give", control_ranges (a->ranges, a->count));
+  json_t *reply = NULL;
+  struct array_range *all;
+  size_t count;
+  int status;
+
+  if (a->recovered)
+    json_object_set_new (body, "recovered",
+                         json_integer ((json_int_t) a->recovered));
+  /* No ASK is under way, so nothing comes to what is ours before weftd has it all. */
+  if (a->declare) {
+    count = engine_lease_all (c->engine, &all);
+    json_object_set_new (body, "declare",
+                         control_ranges (all, (unsigned) count));
+    free (all);
+  }
+  status = speak (w, body, &reply, a->timeout_ms);
+  json_decref (reply);
+  pthread_mutex_lock (&c->lock);
+  lessee_gave (c->lessee, status, must_declare (w, status), clock_ms ());
+  pthread_cond_broadcast (&c->wake);
+  pthread_mutex_unlock (&c->lock);
+}
+
+/*----- What a dead one had -----*/
+
+static void
+say_recovered (struct control *c, bool ok)
+{
+  pthread_mutex_lock (&c->lock);
+  lessee_recovered (c->lessee, ok, clock_ms ());
+  pthread_cond_broadcast (&c->wake);
+  pthread_mutex_unlock (&c->lock);
+}
+
+void
+control_lease_recovered (struct control *c)
+{
+  say_recovered (c, true);
+}
+
+static void
+recover (struct control *c, const struct lessee_action *a)
+{
+  bool ok;
+
+  nbdkit_error (
+    "array %s: a host that shared it by leases is gone: what it may "
+    "have left half written is made equal",
+    params.array);
+  engine_lease_recover (c->engine, a->ranges, a->count);
+  pthread_mutex_lock (&c->lock);
+  c->recovery_begins = false;
+  pthread_cond_broadcast (&c->wake);
+  pthread_mutex_unlock (&c->lock);
+  ok = resync_recover (c->engine, c->layout, c, a->ranges, a->count) == 0;
+  if (ok)
+    engine_lease_recovered (c->engine);
+  say_recovered (c, ok);
+}
+
+/*----- The threads -----*/
+
+static void
+carry_out (struct worker *w, const struct lessee_action *a)
+{
+  switch (a->kind) {
+  case LESSEE_DO_LEAVE:
+    engine_lease_leave (w->control->engine, &a->leave);
+    break;
+  case LESSEE_DO_RECOVER:
+    recover (w->control, a);
+    break;
+  case LESSEE_DO_GIVE:
+    give (w, a);
+    break;
+  case LESSEE_DO_ASK:
+    ask (w, a);
+    break;
+  case LESSEE_DO_ALL:
+    break;
+  }
+}
+
+static void *
+work (void *opaque)
+{
+  struct worker *w = opaque;
+  struct control *c = w->control;
+  struct lessee_action a;
+  uint64_t now_ms, due_ms;
+
+  pthread_setname_np (pthread_self (), workers[w - c->lease_worker].name);
+  pthread_mutex_lock (&c->lock);
+  while (!c->lease_quit) {
+    now_ms = clock_ms ();
+    due_ms = UINT64_MAX;
+    if (!host_is_over (c->host) && !c->recovery_begins) {
+      if (lessee_next (c->lessee, now_ms, w->kinds, &a)) {
+        c->recovery_begins = a.kind == LESSEE_DO_RECOVER;
+        pthread_mutex_unlock (&c->lock);
+        carry_out (w, &a);
+        pthread_mutex_lock (&c->lock);
+        continue;
+      }
+      due_ms = lessee_due_ms (c->lessee, now_ms, w->kinds);
+    }
+    if (due_ms == UINT64_MAX)
+      pthread_cond_wait (&c->wake, &c->lock);
+    else
+      clock_wait_ms (&c->wake, &c->lock, due_ms);
+  }
+  w->ended = true;
+  pthread_cond_broadcast (&c->wake);
+  pthread_mutex_unlock (&c->lock);
+  return NULL;
+}
+
+int
+control_lease_start (struct control *c)
+{
+  int r = 0;
+
+  for (unsigned i = 0; r == 0 && i < LEASE_WORKERS; i++) {
+    struct worker *w = &c->lease_worker[i];
+
+    w->control = c;
+    w->kinds = workers[i].kinds;
+    if (workers[i].speaks)
+      w->admin = admin_new (params.admin, params.tls, NULL);
+    if (workers[i].speaks && w->admin == NULL)
+      r = ENOMEM;
+    else
+      r = pthread_create (&w->thread, NULL, work, w);
+    c->lease_workers += r == 0;
+  }
+  return r;
+}
+
+/* Have all ended?  With the lock. */
+static bool
+all_ended (const struct control *c)
+{
+  for (unsigned i = 0; i < c->lease_workers; i++)
+    if (!c->lease_worker[i].ended)
+      return false;
+  return true;
+}
+
+void
+control_lease_stop (struct control *c)
+{
+  uint64_t until_ms = clock_ms () + STOP_MS;
+  bool ended;
+
+  pthread_mutex_lock (&c->lock);
+  c->lease_quit = true;
+  pthread_cond_broadcast (&c->wake);
+  pthread_mutex_unlock (&c->lock);
+  for (unsigned i = 0; i < c->lease_workers; i++)
+    if (c->lease_worker[i].admin)
+      admin_cancel (c->lease_worker[i].admin);
+  pthread_mutex_lock (&c->lock);
+  while (!all_ended (c) && clock_wait_ms (&c->wake, &c->lock, until_ms))
+    ;
+  ended = all_ended (c);
+  pthread_mutex_unlock (&c->lock);
+  if (!ended)
+    engine_abandon (c->engine);
+  for (; c->lease_workers > 0; c->lease_workers--)
+    pthread_join (c->lease_worker[c->lease_workers - 1].thread, NULL);
+}
