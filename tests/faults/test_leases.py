@@ -1,0 +1,557 @@
+"""Several array processes write all of one array at the same time, by leases.
+
+Topology: a devcluster with two to four of them, over four members.
+Cause: their clients read and write the same sectors; one process is killed, stopped
+       for longer than its TTL, or ended; a member, or weftd, is killed while ranges
+       move from one to the other; what must be refused is tried.
+Pass:  for each sector there is an order of all that was done that explains all that was
+       read, by way of whichever process; nobody sees an error, and nobody waits for
+       longer than a dead one is waited for; what was flushed is there; who was stopped
+       completes nothing afterwards; in the end all copies are alike.
+"""
+
+import errno
+import itertools
+import math
+import random
+import time
+
+import nbd
+import pytest
+
+from arraystate import (away, content, wait_clean, wait_in_sync, wait_state)
+from blockwriter import BLOCK, BLOCKS
+from copies import check_copies, model_of
+from nbdclient import connected, refuses
+from nbdkitproc import Nbdkit, array_of, refused
+from sectorhistory import SECTOR, Client, History, check_register
+from sharedwriters import all_write
+from wefttest import eventually, http
+
+UNIT = 64 << 10
+TTL_S = 10    # SESSION_TTL_MS
+# What a dead one had is asked for in vain until it is ended, and made equal then.
+RECOVERY_S = TTL_S + 5
+
+
+def make(cluster, layout="raid-x", writers=2, **options):
+    return cluster(layout=layout, members=4, unit=UNIT, size="32M", writers=writers,
+                   leases=True, **options)
+
+
+def places(writers):
+    """One has a block, then the next has one: neighbours all the way."""
+    return [[(b * writers + i) * BLOCK for b in range(BLOCKS)]
+            for i in range(writers)]
+
+
+def runs(size):
+    """Sectors at a few places, where units and extents meet, too."""
+    starts = [0, UNIT - 8 * SECTOR, (4 << 20) - 8 * SECTOR, size - 16 * SECTOR]
+    return [list(range(at // SECTOR, at // SECTOR + 16)) for at in starts]
+
+
+def shared_words(c, *more, node="n9"):
+    return [*array_of(c, node), "mode=shared", *more]
+
+
+def sessions(c):
+    return c.get("/api/v1/sessions")["sessions"]
+
+
+def nodes(c):
+    return {s["node"] for s in sessions(c)}
+
+
+def check_alike(c, layout="raid-x"):
+    wait_in_sync(c)
+    check_copies(c, model_of(c, layout, UNIT), content(c.nbd))
+
+
+def check_all(c, layout="raid-x"):
+    check_alike(c, layout)
+    wait_clean(c)
+
+
+def check_after_deaths(c, layout="raid-x"):
+    """Bits that a dead one left stay until somebody has all of the array."""
+    check_alike(c, layout)
+    c.terminate(*(a["name"] for a in c.arrays if c.running(a["name"])))
+    with Nbdkit(*shared_words(c)) as alone:
+        check_copies(c, model_of(c, layout, UNIT), content(alone.uri))
+        wait_clean(c)
+
+
+class Clients:
+    """Two of each array process, on the same sectors."""
+
+    def __init__(self, c, seed):
+        self.history, rng = History(), random.Random(seed)
+        where = runs(c.get("/api/v1/arrays/a")["size"])
+        self.of = [[Client(self.history, a["uri"], random.Random(rng.random()),
+                           where) for _ in range(2)] for a in c.arrays]
+        for one in self.all():
+            one.start()
+
+    def all(self, but=()):
+        return [one for i, some in enumerate(self.of) if i not in but for one in some]
+
+    def until_done(self, times, but=(), seconds=60):
+        for one in self.all(but):
+            one.until_done(times, seconds)
+
+    def longest(self, but=()):
+        return max(one.longest for one in self.all(but))
+
+    def end(self, but=()):
+        for one in self.all(but):
+            one.end()
+        self.history.check()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        for one in self.all():
+            one.done = True
+
+
+# --- The checker ------------------------------------------------------------------
+
+
+def ordered(writes, reads):
+    """Is there an order?  By trying all."""
+    def explained(rest, value):
+        return not rest or any(
+            explained(rest[:i] + rest[i + 1:], one[1])
+            for i, one in enumerate(rest)
+            if (one[0] or one[1] == value) and
+            not any(other[3] < one[2] for other in rest))
+
+    done = [(True, v, *t) for v, t in writes.items() if t[1] < math.inf] + \
+        [(False, *r) for r in reads]
+    maybe = [(True, v, *t) for v, t in writes.items() if t[1] == math.inf]
+    return any(explained(done + list(some), None)
+               for n in range(len(maybe) + 1)
+               for some in itertools.combinations(maybe, n))
+
+
+def passes(writes, reads):
+    try:
+        check_register("a sector", writes, reads)
+        return True
+    except AssertionError:
+        return False
+
+
+def test_the_checker(seed):
+    """It says what trying all orders says."""
+    rng, seen = random.Random(seed), [0, 0]
+    for _ in range(3000):
+        writes, reads = {0: (-math.inf, -math.inf)}, []
+        for v in range(1, rng.randint(2, 4)):
+            at = rng.random()
+            writes[v] = (at, at + rng.choice([math.inf, rng.random() / 2]))
+        for _ in range(rng.randint(0, 4)):
+            at = rng.random() * 1.5
+            reads.append((rng.choice(list(writes)), at, at + rng.random() / 2))
+        verdict = passes(writes, reads)
+        assert verdict == ordered(writes, reads), (writes, reads)
+        seen[verdict] += 1
+    assert min(seen) > 300
+
+
+# --- Reading and writing ------------------------------------------------------------
+
+
+@pytest.mark.long(25)
+@pytest.mark.parametrize("layout, writers", [
+    ("raid-x", 2), ("raid-x", 4), ("raid-10", 2), ("raid-10", 4), ("chained", 3)])
+def test_all_write_the_same(cluster, seed, layout, writers):
+    c = make(cluster, layout, writers)
+    with Clients(c, seed) as all:
+        all.until_done(1000)
+        all.end()
+        assert all.longest() < TTL_S
+    check_all(c, layout)
+
+
+@pytest.mark.long(20)
+@pytest.mark.parametrize("layout, writers", [("raid-x", 3), ("raid-10", 2)])
+def test_neighbours(cluster, seed, layout, writers):
+    c = make(cluster, layout, writers)
+    with all_write(c, random.Random(seed), places(writers)) as w:
+        w.until_flushed(30)
+        assert w.longest() < TTL_S
+    check_all(c, layout)
+
+
+@pytest.mark.long(15)
+@pytest.mark.parametrize("kind", ["naive", "token"])
+def test_other_wishes(cluster, seed, kind):
+    """What else is asked for, nothing of it changes what is read."""
+    c = make(cluster, env={"WEFT_ARRAY_ARGS": f"leases={kind}"})
+    with Clients(c, seed) as all:
+        all.until_done(200)
+        all.end()
+    check_all(c)
+
+
+@pytest.mark.long(15)
+@pytest.mark.parametrize("layout", ["raid-x", "raid-10"])
+def test_one_after_the_other(cluster, seed, layout):
+    """Write, zero and trim, by one process and then by another: each finds what the
+    ones before have left."""
+    c, rng = make(cluster, layout, 3), random.Random(seed)
+    handles = [connected(a["uri"]) for a in c.arrays]
+    at, size = (4 << 20) - 2 * UNIT, 4 * UNIT
+    model = bytearray(size)
+    for n in range(400):
+        h = rng.choice(handles)
+        first = rng.randrange(size)
+        end = min(size, first + rng.choice([100, 512, 4096, UNIT, 3 * UNIT]))
+        what = rng.choice(["read", "write", "write", "zero", "trim"])
+        if what == "read":
+            assert h.pread(end - first, at + first) == model[first:end], n
+        elif what == "write":
+            model[first:end] = rng.randbytes(end - first)
+            h.pwrite(bytes(model[first:end]), at + first)
+        elif what == "zero":
+            h.zero(end - first, at + first)
+            model[first:end] = bytes(end - first)
+        else:
+            h.trim(end - first, at + first)
+            data = h.pread(end - first, at + first)
+            # What was trimmed is zeroes, or still there.
+            assert all(a in (0, b) for a, b in zip(data, model[first:end])), n
+            model[first:end] = data
+    for h in handles:
+        assert h.pread(size, at) == model
+        h.flush()
+    check_all(c, layout)
+
+
+# --- One is gone --------------------------------------------------------------------
+
+
+@pytest.mark.long(40)
+@pytest.mark.parametrize("layout", ["raid-x", "raid-10"])
+def test_one_is_killed(cluster, seed, layout):
+    """The others wait for what it had until it is ended, and go on."""
+    c = make(cluster, layout, 3)
+    with Clients(c, seed) as all:
+        all.until_done(200)
+        c.kill("array1")
+        for one in all.of[1]:
+            one.broken()
+        all.until_done(300, but=[1])
+        eventually(lambda: nodes(c) == {"n0", "n2"}, RECOVERY_S,
+                   what="weftd to end it")
+        all.until_done(200, but=[1])
+        all.end(but=[1])
+        assert all.longest(but=[1]) < RECOVERY_S
+    check_after_deaths(c, layout)
+
+
+@pytest.mark.long(50)
+@pytest.mark.parametrize("layout", ["raid-x", "raid-10"])
+def test_what_was_flushed(cluster, seed, layout):
+    """Of one that is killed together with a member all is there that it had flushed, and
+    when it comes back it goes on."""
+    c = make(cluster, layout, 3)
+    with all_write(c, random.Random(seed), places(3)) as w:
+        w.until_flushed(5)
+        reader = w.lose(1)
+        c.kill("array1", "m2")
+        w.all[1].broken()
+        reader.join(30)
+        wait_state(c, 2, "out", RECOVERY_S)
+        w.until_flushed(5, but=[1])
+        assert w.longest(but=[1]) < RECOVERY_S
+        c.start("m2", "array1")
+        w.go_on(1)
+        wait_in_sync(c)
+        w.until_flushed(5)
+    check_after_deaths(c, layout)
+
+
+class Late:
+    """Writes that a process has received, and that nobody has answered."""
+
+    def __init__(self, uri):
+        self.handle, self.buffers, self.errors = connected(uri), [], []
+
+    def write(self, byte, places):
+        for at in places:
+            buf = nbd.Buffer.from_bytearray(bytearray(byte) * SECTOR)
+            self.buffers.append(buf)  # libnbd copies nothing
+            self.handle.aio_pwrite(buf, at, self.answered)
+
+    def answered(self, error):
+        self.errors.append(getattr(error, "value", error))
+        return 1
+
+    def wait(self):
+        while len(self.errors) < len(self.buffers):
+            assert self.handle.poll(30_000) > 0, "no answer for 30 s"
+
+
+@pytest.mark.long(50)
+def test_one_is_stopped(cluster, seed):
+    """Longer than its TTL, while it has leases that others wait for: it is ended, what
+    it had is made equal, and when it goes on it completes nothing."""
+    c = make(cluster, writers=3)
+    at = 2 << 20
+    holder = connected(c.arrays[1]["uri"])
+    holder.pwrite(b"h" * UNIT, at)
+    with Clients(c, seed) as all:
+        all.until_done(100)
+        late = Late(c.arrays[1]["uri"])
+        c.stop("array1")
+        late.write(b"L", range(at, at + UNIT, SECTOR))
+        # It waits until the holder's session is over, and no longer.
+        other, begin = connected(c.nbd), time.monotonic()
+        assert other.pread(UNIT, at) == b"h" * UNIT
+        other.pwrite(b"o" * UNIT, at)
+        assert 1 < time.monotonic() - begin < RECOVERY_S
+        assert nodes(c) == {"n0", "n2"}
+        all.until_done(200, but=[1])
+
+        c.may_end("array1")
+        c.cont("array1")
+        late.wait()
+        assert set(late.errors) == {errno.ESHUTDOWN}
+        for one in all.of[1]:
+            one.broken()
+            assert one.error.errno == "ESHUTDOWN"
+        with refuses("ESHUTDOWN"):
+            holder.pwrite(b"h" * UNIT, at)
+        for i in (0, 2):
+            assert connected(c.arrays[i]["uri"]).pread(UNIT, at) == b"o" * UNIT
+        all.until_done(100, but=[1])
+        all.end(but=[1])
+        assert all.longest(but=[1]) < RECOVERY_S
+    if c.running("array1"):
+        c.kill("array1")
+    check_after_deaths(c)
+
+
+@pytest.mark.long(20)
+def test_a_clean_end(cluster, seed):
+    """Nobody waits for what one had that has ended, nothing is to be made equal."""
+    c = make(cluster, writers=3)
+    with Clients(c, seed) as all:
+        all.until_done(200)
+        for one in all.of[1]:
+            one.end()
+        c.terminate("array1")
+        assert nodes(c) == {"n0", "n2"}
+        all.until_done(200, but=[1])
+        c.start("array1")
+        h = connected(c.arrays[1]["uri"])
+        h.pwrite(b"1" * SECTOR, 8 << 20)
+        for i in range(3):
+            assert connected(c.arrays[i]["uri"]).pread(SECTOR, 8 << 20) == b"1" * SECTOR
+        all.end(but=[1])
+        assert all.longest(but=[1]) < TTL_S / 2
+    assert not any("is made equal" in c.log(a["name"]) for a in c.arrays)
+    check_all(c)
+
+
+@pytest.mark.long(30)
+def test_all_are_killed(cluster, seed):
+    """Who comes first then makes the copies equal, and the next ones write beside it."""
+    c = make(cluster)
+    with all_write(c, random.Random(seed), places(2)) as w:
+        w.until_flushed(5)
+        for i in (0, 1):
+            w.lose(i).join(30)
+        c.kill("array", "array1")
+        for one in w.all:
+            one.broken()
+        c.start("array")
+        c.start("array1")
+        for i in (0, 1):
+            w.go_on(i)
+        w.until_flushed(5)
+    check_all(c)
+
+
+# --- Members and weftd --------------------------------------------------------------
+
+
+@pytest.mark.long(30)
+@pytest.mark.parametrize("layout", ["raid-x", "raid-10"])
+def test_a_member_is_killed(cluster, seed, layout):
+    """While ranges move: what one has left half written nobody else gets."""
+    c = make(cluster, layout, 3)
+    with Clients(c, seed) as all:
+        for m in (0, 1):
+            all.until_done(100)
+            with away(c, m):
+                wait_state(c, m, "out")
+                all.until_done(100)
+        all.until_done(100)
+        all.end()
+        assert all.longest() < RECOVERY_S
+    check_all(c, layout)
+
+
+@pytest.mark.long(40)
+def test_weftd_is_killed(cluster, seed):
+    """Without it each goes on in what it has; when it is back it hears who has what."""
+    c = make(cluster)
+    first, second = (connected(a["uri"]) for a in c.arrays)
+    first.pwrite(b"1" * UNIT, 0)
+    second.pwrite(b"2" * UNIT, 8 << 20)
+    with Clients(c, seed) as all:
+        for _ in range(3):
+            all.until_done(100)
+            c.kill("weftd")
+            for n in range(50):
+                first.pwrite(b"%d" % (n % 10) * SECTOR, n * SECTOR)
+                second.pwrite(b"%d" % (n % 10) * SECTOR, (8 << 20) + n * SECTOR)
+            time.sleep(1)
+            c.start("weftd")
+        all.until_done(100)
+        all.end()
+        assert all.longest() < RECOVERY_S
+    assert nodes(c) == {"n0", "n1"}
+    for h in (first, second):
+        for n in range(50):
+            for at in (0, 8 << 20):
+                assert h.pread(SECTOR, at + n * SECTOR) == b"%d" % (n % 10) * SECTOR
+    check_all(c)
+
+
+@pytest.mark.long(50)
+def test_weftd_is_killed_with_one(cluster, seed):
+    """What that one had nobody gets before it is ended and made equal, though the next
+    weftd has never heard of its leases."""
+    c = make(cluster, writers=3)
+    with Clients(c, seed) as all:
+        all.until_done(200)
+        c.kill("weftd", "array1")
+        for one in all.of[1]:
+            one.broken()
+        c.start("weftd")
+        all.until_done(200, but=[1], seconds=90)
+        all.end(but=[1])
+    assert nodes(c) == {"n0", "n2"}
+    assert any("is made equal" in c.log(a["name"]) for a in c.arrays)
+    check_after_deaths(c)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.long(120)
+def test_one_thing_after_the_other(cluster, seed):
+    rng = random.Random(seed)
+    c = make(cluster, writers=3)
+    with all_write(c, rng, places(3)) as w:
+        for _ in range(8):
+            victims = rng.sample(["weftd", f"m{rng.randrange(4)}", "array1",
+                                  "array2"], rng.randint(1, 2))
+            dead = [int(v[5:]) for v in victims if v.startswith("array")]
+            for i in dead:
+                w.lose(i)
+            c.kill(*victims)
+            for i in dead:
+                w.all[i].broken()
+            time.sleep(rng.choice([0, 0.5, 2]))
+            if "weftd" in victims:
+                c.start("weftd")
+            c.start(*(v for v in victims if v != "weftd"))
+            for i in dead:
+                w.go_on(i)
+            w.until_flushed(3)
+            wait_in_sync(c)
+        w.until_flushed(5)
+    check_after_deaths(c)
+
+
+# --- What is refused ----------------------------------------------------------------
+
+
+def test_what_does_not_go_together(cluster):
+    """All alone, parts, and leases; nothing is changed by what is refused."""
+    c = make(cluster)
+    before = c.get("/api/v1/arrays/a")["epoch"], nodes(c)
+    for words, *said in (
+            (array_of(c), "n0"),
+            (shared_words(c, f"part=0+{UNIT}"), "n0"),
+            (shared_words(c, "leases=all"), "leases=all", "adaptive"),
+            (shared_words(c, "leases="), "adaptive"),
+            (shared_words(c, "part=0+64K", "leases=naive"), "part="),
+            ([*array_of(c), "leases=naive"], "mode=shared"),
+            (["-r", *shared_words(c)], "-r"),
+            (shared_words(c, "service=yes", "uri=nbd://127.0.0.1:1"), "service=yes"),
+            (["weft", "service=a", f"admin={c.admin}", "mode=shared"], "array=")):
+        line = refused(*words)
+        assert all(word in line for word in said), (words, line)
+    assert (c.get("/api/v1/arrays/a")["epoch"], nodes(c)) == before
+    first, second = (connected(a["uri"]) for a in c.arrays)
+    first.pwrite(b"a" * 4096, 0)
+    with Nbdkit("-r", *array_of(c)) as reader:
+        assert connected(reader.uri).pread(4096, 0) == b"a" * 4096
+    assert second.pread(4096, 0) == b"a" * 4096
+
+
+@pytest.mark.parametrize("words", [[], [f"part=0+{UNIT}"]])
+def test_beside_others(cluster, words):
+    """Who is there alone, or has a part, is in the way of leases."""
+    c = cluster(members=3, size="32M", unit=UNIT, no_array=True)
+    c.call("POST", "/api/v1/arrays", {
+        "name": "a", "layout": "raid-x", "unit": UNIT,
+        "disks": [d["uuid"] for d in c.get("/api/v1/disks")["disks"]]})
+    eventually(lambda: c.get("/api/v1/arrays/a")["state"] == "ready")
+    there = shared_words(c, *words, node="n7") if words else array_of(c, "n7")
+    with Nbdkit(*there):
+        assert "n7" in refused(*shared_words(c))
+    with Nbdkit(*shared_words(c, node="n7")) as one, \
+            Nbdkit(*shared_words(c)) as other:
+        connected(one.uri).pwrite(b"x" * 4096, 4096)
+        h = connected(other.uri)
+        assert h.pread(4096, 4096) == b"x" * 4096
+        h.pwrite(b"y" * 4096, 4096)
+        assert connected(one.uri).pread(4096, 4096) == b"y" * 4096
+
+
+@pytest.mark.long(20)
+def test_the_33rd(cluster):
+    c = make(cluster, writers=1)
+    servers = []
+    try:
+        for i in range(31):
+            servers.append(Nbdkit(*shared_words(c, node=f"w{i}")))
+        assert "32" in refused(*shared_words(c))
+    finally:
+        for s in servers:
+            s.close()
+
+
+def test_bad_words(cluster):
+    """What no host says of its leases weftd refuses, and nothing changes."""
+    c = make(cluster)
+    h = connected(c.arrays[1]["uri"])
+    h.pwrite(b"x" * SECTOR, 0)
+    s = next(s for s in sessions(c) if s["node"] == "n1")
+    path = f"/api/v1/sessions/{s['session']}/leases"
+    size = c.get("/api/v1/arrays/a")["size"]
+    good = [0, 512]
+    for body in ({}, {"instance": "0" * 32}, {"instance": 1}, [], None,
+                 *({"instance": "0" * 32, **more} for more in (
+                     {"give": [good]}, {"give": [good], "number": -1},
+                     {"give": [[0]], "number": 1}, {"give": "all", "number": 1},
+                     {"give": [[0, 0]], "number": 1},
+                     {"give": [[size, 512]], "number": 1},
+                     {"ask": [{"must": good}]}, {"ask": good},
+                     {"ask": [{"must": [512, 512], "wish": [0, 512]}]},
+                     {"ask": [{"must": [1, 512], "wish": [1, 512]}]},
+                     {"ask": [{"must": [0, size + 512], "wish": [0, size + 512]}]},
+                     {"ask": [{"must": good, "wish": good}] * 5},
+                     {"declare": [[0, 1 << 63]], "number": 2},
+                     {"recovered": -1, "number": 3}))):
+        status, reply = http("POST", c.admin + path, body)
+        assert 400 <= status < 500, (body, status, reply)
+    h.pwrite(b"y" * SECTOR, 0)
+    assert connected(c.nbd).pread(SECTOR, 0) == b"y" * SECTOR

@@ -1,0 +1,128 @@
+"""Several array processes, and clients of each that know what they may read.
+
+    with all_write(c, rng, places) as w:    # places[i][b]: where process i's block b is
+        w.until_flushed(5)
+        w.lose(1); c.kill("array1"); w.all[1].broken()
+        c.start("array1"); w.go_on(1)
+"""
+
+import contextlib
+import random
+import threading
+
+import nbd
+
+from blockwriter import BLOCK, BLOCKS, Writer
+from nbdclient import connected
+
+
+class Reader(threading.Thread):
+    """Reads what the others write, by way of one process."""
+
+    def __init__(self, uri, writers, rng):
+        super().__init__(daemon=True)
+        self.handle, self.writers, self.rng = connected(uri), writers, rng
+        self.done, self.reads, self.error = False, 0, None
+
+    def run(self):
+        try:
+            while not self.done:
+                self.look(self.rng.choice(self.writers), self.rng.randrange(BLOCKS))
+        except (nbd.Error, AssertionError) as e:
+            self.error = e
+
+    def look(self, w, b):
+        least = w.acknowledged[b]
+        data = self.handle.pread(BLOCK, w.places[b])
+        number, most = int.from_bytes(data[:8], "little"), w.issued[b]
+        if w.gone:
+            least = w.flushed[b]
+        self.reads += 1
+        if data == Writer.block(number):
+            assert least <= number <= most, (w.places[b], least, number, most)
+        else:
+            assert least < most, f"torn, and nobody wrote: {w.places[b]}"
+
+
+class Writers:
+    """One for each array process, and a reader of the others' places beside it.
+    places: a list for each."""
+
+    def __init__(self, c, rng, places):
+        self.c, self.rng = c, rng
+        self.all = [Writer(a["uri"], self.mine(), places=p)
+                    for a, p in zip(c.arrays, places)]
+        for w in self.all:
+            w.gone = False
+        self.readers = {}
+        for i, w in enumerate(self.all):
+            w.start()
+            self.read(i)
+
+    def mine(self):
+        return random.Random(self.rng.random())
+
+    def read(self, i):
+        others = self.all[:i] + self.all[i + 1:]
+        self.readers[i] = Reader(self.c.arrays[i]["uri"], others, self.mine())
+        self.readers[i].start()
+
+    def until_flushed(self, times, but=()):
+        for i, w in enumerate(self.all):
+            if i not in but:
+                w.until_flushed(times)
+        self.well()
+
+    def well(self):
+        for r in self.readers.values():
+            assert r.error is None, r.error
+
+    def lose(self, i):
+        """This one is about to be killed: say so before."""
+        self.all[i].gone = True
+        self.readers[i].done = True
+        return self.readers.pop(i)
+
+    def go_on(self, i):
+        """Its process is back: all that was flushed is there."""
+        w = self.all[i]
+        w.check(self.c.arrays[i]["uri"])
+        new = Writer(self.c.arrays[i]["uri"], self.mine(), after=w,
+                     places=w.places)
+        new.gone = False
+        for r in self.readers.values():
+            r.writers = [new if x is w else x for x in r.writers]
+        self.all[i] = new
+        new.start()
+        self.read(i)
+
+    def longest(self, but=()):
+        return max(w.longest for i, w in enumerate(self.all) if i not in but)
+
+    def end(self):
+        for r in self.readers.values():
+            r.done = True
+        for r in self.readers.values():
+            r.join(60)
+            assert not r.is_alive(), "a reader hangs"
+        self.well()
+        assert all(r.reads > 10 for r in self.readers.values())
+        for w in self.all:
+            if not w.done:
+                w.end()
+
+
+@contextlib.contextmanager
+def all_write(c, rng, places):
+    """In the end each place is what it should be, by way of each process."""
+    w = Writers(c, rng, places)
+    try:
+        yield w
+    except BaseException:
+        for one in [*w.all, *w.readers.values()]:
+            one.done = True
+        raise
+    w.end()
+    for a in c.arrays:
+        for one in w.all:
+            one.check(a["uri"])
