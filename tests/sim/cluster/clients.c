@@ -91,6 +91,32 @@ within (const struct host_role *h, struct array_request *r)
   r->length = to - from;
 }
 
+/* Where leases come and go: few grains for many requests, or one after the other. */
+static void
+aim (struct host_role *h, struct array_request *r)
+{
+  const struct area *a = &w.area[sim_below (w.config.areas)];
+  unsigned first = sim_below (a->grains);
+  unsigned count = 1 + sim_below (sim_chance (70) ? 3 : a->grains);
+
+  if (sim_chance (w.config.hot)) {
+    a = &w.area[0];
+    first = sim_below (w.config.hot_grains < a->grains ? w.config.hot_grains
+                                                       : a->grains);
+    count = 1 + sim_below (2);
+  }
+  else if (sim_chance (w.config.stream)) {
+    h->streams = (h->streams + sim_below (4)) % w.grains;
+    for (a = w.area; h->streams - a->first >= a->grains; a++)
+      ;
+    first = h->streams - a->first;
+  }
+  if (count > a->grains - first)
+    count = a->grains - first;
+  r->offset = a->offset + first * grain_bytes;
+  r->length = count * grain_bytes;
+}
+
 static void
 one (struct host_role *h)
 {
@@ -103,7 +129,9 @@ one (struct host_role *h)
                                      : ARRAY_FLUSH,
   };
 
-  if (r.op != ARRAY_FLUSH) {
+  if (r.op != ARRAY_FLUSH && w.config.leases)
+    aim (h, &r);
+  else if (r.op != ARRAY_FLUSH) {
     const struct area *a =
       &w.area[w.area_only ? w.area_only - 1 : sim_below (w.config.areas)];
     unsigned first = sim_below (a->grains);
@@ -149,7 +177,9 @@ poll (void *owner)
   if (h->stage != HOST_SERVING)
     return;
   if (h->wants_detach) {
-    if (h->outstanding == 0)
+    if (h->outstanding == 0 && h->leases_busy & LESSEE_DO_RECOVER)
+      process_after (&h->proc, 10 * MS, poll, h); /* it owes that */
+    else if (h->outstanding == 0)
       clients_send (h, ARRAY_FLUSH, ARRAY_COVER, 0, 0);
     return;
   }
@@ -185,7 +215,8 @@ clients_done (struct host_role *h, struct array_request *r)
   TRACE (&h->proc, "request %u is done: %d", q->number, r->error);
   oracle_done (h, q->asked, r);
   if (h->stage == HOST_SERVING && h->wants_detach && h->outstanding == 0) {
-    if (r->op == ARRAY_FLUSH && q->alone && array_idle (h->engine))
+    if (r->op == ARRAY_FLUSH && q->alone && array_idle (h->engine) &&
+        !(h->leases_busy & LESSEE_DO_RECOVER))
       host_resync_end (h);
     else
       process_after (&h->proc, 10 * MS, poll, h);

@@ -92,7 +92,7 @@ apply_record (struct member_role *m, struct nbd *n,
         sim_fail ("member %u writes to extent %" PRIu64
                   ", the intent bit of which is not on its disk",
                   m->proc.number, o / EXTENT_BYTES);
-      if (w.config.shared && is_member (m))
+      if ((w.config.shared || w.config.leases) && is_member (m))
         oracle_changes (
           n->conn->session,
           w.place[m->disk->place].grain[place_slot (m->disk->place, o)],

@@ -469,6 +469,8 @@ some_fault (void)
   dice = sim_below (total);
   for (i = 0; dice >= faults[i].weight; i++)
     dice -= faults[i].weight;
+  if (w.config.leases && faults[i].happen == copies_fault)
+    return; /* no disk is another one there */
   if (faults[i].happen)
     faults[i].happen ();
   else if ((m = fault_member ()) != NULL)
@@ -667,6 +669,42 @@ writer_fault (void)
 }
 
 static void
+keep_from_weftd (struct host_role *h)
+{
+  part_two (h, 0, between (100, 2500) * MS);
+}
+
+static void
+kill_weftd_too (struct host_role *h)
+{
+  (void) h;
+  kill_weftd_once ();
+}
+
+/* What happens to one that shares the array by leases, while ranges move; perhaps with
+ * something else close behind.
+ */
+static void
+lessee_fault (void)
+{
+  void (*const one[]) (struct host_role *) = {
+    stop_writer,      kill_writer,    kill_writer,   part_from_weftd,
+    part_from_member, leave_and_lose, lose_and_end,  keep_from_weftd,
+    kill_weftd_too,   kill_weftd_too, detach_writer,
+  };
+  struct host_role *h = some_writer ();
+
+  if (h == NULL)
+    return;
+  one[sim_below (sizeof one / sizeof one[0])](h);
+  if (sim_chance (25))
+    fault_later (sim_below (sim_chance (50) ? 5 * MS : 400 * MS),
+                 kill_weftd_soon, NULL);
+  if (sim_chance (15))
+    fault_later (sim_below (400 * MS), lose_some_member, NULL);
+}
+
+static void
 something (void *what)
 {
   if (w.healing)
@@ -680,6 +718,8 @@ something (void *what)
     admin_rekey ();
   else if (w.config.shared && sim_chance (40))
     writer_fault ();
+  else if (w.config.leases && sim_chance (40))
+    lessee_fault ();
   else if ((w.config.copies || w.config.rollbacks) && sim_chance (40))
     copies_fault ();
   else if (w.config.spots && sim_chance (30))

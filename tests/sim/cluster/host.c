@@ -55,6 +55,7 @@ answered (struct call *c)
   struct host_answer answer;
 
   read_answer (h, a, &answer);
+  answer.at_once = leases_heard (h, c);
   if (a->status == 200 && c != h->report && h->heard_ms < c->sent / MS)
     h->heard_ms = c->sent / MS;
   if (c == h->report) {
@@ -102,6 +103,8 @@ speak (struct host_role *h, const struct host_action *a)
   c->session.round = array_round (h->engine);
   c->session.round_entered = array_round_entered (h->engine);
   c->session.wait_ms = a->wait_ms;
+  if (h->lessee)
+    c->session.order = lessee_order (h->lessee);
   call_send (c, a->timeout_ms);
 }
 
@@ -184,7 +187,7 @@ take (struct host_role *h)
   while ((r = array_next_done (h->engine)) != NULL) {
     if (r->owner)
       clients_done (h, r);
-    else if (h->stage == HOST_RESYNC)
+    else if (h->stage == HOST_RESYNC || h->stage == HOST_SERVING)
       host_resync_answered (h, r);
     any = true;
   }
@@ -197,9 +200,11 @@ take (struct host_role *h)
     }
     else if (n.kind == NOTICE_PREPARED)
       host_prepared (h->core, n.epoch);
+    else
+      leases_notice (h, &n);
     any = true;
   }
-  return any;
+  return leases_take (h) || any;
 }
 
 static void
@@ -229,8 +234,12 @@ host_take (struct host_role *h)
   if (steps % CHECK_STEPS == 0) {
     array_check (h->engine);
     host_check (h->core);
+    if (h->lessee)
+      lessee_check (h->lessee);
   }
   due_ms = host_due_ms (h->core, now_ms (), HOST_DO_ALL);
+  if (leases_due_ms (h) < due_ms)
+    due_ms = leases_due_ms (h);
   at = due_ms == UINT64_MAX ? UINT64_MAX : due_ms * MS;
   if (array_deadline (h->engine) < at)
     at = array_deadline (h->engine);
@@ -289,8 +298,10 @@ make_engines (struct host_role *h)
     .layout = w.layout,
     .dup = w.config.dup,
     .readonly = !h->writable,
-    .part_offset = h->part_offset,
-    .part_length = h->part_length,
+    .part_offset = h->leases ? 0 : h->part_offset,
+    .part_length = h->leases ? 0 : h->part_length,
+    .leases = h->leases,
+    .lease_all = h->leases && h->map.order_number > 0,
     .batches = h->writable, /* readers have no batch door */
     .epoch = h->map.epoch,
     .rounds = true,
@@ -321,6 +332,8 @@ make_engines (struct host_role *h)
     sim_fail ("array_new: %s", why);
   array_trust (h->engine, (h->heard_ms + SESSION_TTL_MS) * MS, sim_now);
   h->timer_at = UINT64_MAX;
+  if (w.config.leases && h->writable)
+    leases_begin (h);
   for (unsigned i = 0; i < CLIENTS; i++)
     h->client[i] = array_client_open (h->engine);
 }
@@ -339,10 +352,14 @@ host_started (struct host_role *h)
   for (unsigned m = 0; m < w.layout.members; m++)
     if (h->peer[m].seated && h->peer[m].data == NULL)
       array_lost (h->engine, m, "its connection broke", sim_now);
-  if (h->writable)
+  if (h->writable && !(h->leases && h->map.order_number == 0))
     host_resync (h);
-  else
+  else {
+    h->resynced = h->leases; /* what comes to it is equal */
+    if (h->leases)
+      host_equal (h->core);
     host_serve (h);
+  }
   host_take (h);
 }
 
@@ -367,7 +384,8 @@ host_serve (struct host_role *h)
   if (h->writable)
     oracle_serving (h);
   clients_poll (h);
-  if (w.config.shared && h->writable && w.united == (h->part_length > 0))
+  if ((w.config.shared || w.config.leases) && h->writable &&
+      w.united == (h->part_length > 0))
     process_after (&h->proc, between (1, 10) * SECOND, host_give_way, h);
 }
 
@@ -410,6 +428,9 @@ attached (struct call *c)
   case HOST_ATTACHED:
     counters.grants++;
     TRACE (&h->proc, "is attached in epoch %" PRIu64, a->epoch);
+    if (a->order_number)
+      TRACE (&h->proc, "begins with all, and owes order %" PRIx64,
+             a->order_number);
     h->session = a->session;
     h->map = *a;
     h->heard_ms = c->sent / MS;
@@ -440,6 +461,7 @@ attach (void *owner)
   c->attach.pid = h->proc.life;
   c->attach.writable = h->writable;
   c->attach.part = (struct cluster_part) { h->part_offset, h->part_length };
+  c->attach.leases = h->leases;
   c->attach.takeover = h->takeover;
   c->attach.ended = strtoull (h->attaching.ended, NULL, 10);
   call_send (c, ATTACH_TIMEOUT_MS);
@@ -460,6 +482,11 @@ host_start (struct host_role *h)
   TRACE (&h->proc, "starts");
   if (w.config.shared && h->writable)
     part_take (h);
+  if (w.config.leases && h->writable && !w.united &&
+      (w.healing || !sim_chance (4))) {
+    h->leases = true;
+    h->part_length = w.layout.size;
+  }
   if (next_length > 0 && !w.healing) {
     h->part_offset = next_offset;
     h->part_length = next_length;
@@ -493,6 +520,7 @@ host_kill (struct host_role *h)
   for (unsigned i = 0; i < 4; i++)
     if (c[i])
       call_unref (c[i]);
+  leases_end (h);
   if (h->engine) {
     array_stop (h->engine, ESHUTDOWN, sim_now);
     peers_forget (h);

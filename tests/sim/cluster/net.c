@@ -63,8 +63,13 @@ call_new (struct process *from, enum call_kind kind, void *owner,
 void
 call_unref (struct call *c)
 {
-  if (--c->refs == 0)
-    free (c);
+  if (--c->refs > 0)
+    return;
+  free (c->leases.declared);
+  free (c->leases.given);
+  free (c->revoke);
+  free (c->ranges);
+  free (c);
 }
 
 /* The caller's end of it; c->answer is what it gets. */

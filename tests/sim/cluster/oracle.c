@@ -49,7 +49,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "world.h"
+#include "oracle.h"
 
 #define OLD_MS 3000
 
@@ -91,8 +91,7 @@ static uint64_t versions_count, versions_room;
 
 static uint64_t newest; /* session that may write */
 static uint64_t eras;
-/* Requests of the writers' clients and their ends, in their order. */
-static uint64_t moment;
+uint64_t oracle_moment;
 static struct {
   /* The array's epoch when weftd last counted it as a writer. */
   uint64_t epoch;
@@ -100,27 +99,6 @@ static struct {
   struct lapses lapses;
 } writers[HOSTS_MAX];
 static bool reconnected; /* bits stay for this era: oracle_reconnected */
-
-struct asked {
-  uint64_t version; /* 0: no write */
-  uint64_t session;
-  uint64_t epoch; /* in which a client of the session may have come */
-  unsigned client;
-  uint64_t at;                /* of its submission: the moment ... */
-  uint64_t when;              /* ... and by the clock */
-  bool may;                   /* fail: a FLUSH */
-  struct asked *next, **prev; /* under way */
-  uint64_t falls;
-  unsigned read_errors;
-  bool ended;   /* another held the array when it was asked */
-  bool outside; /* a write that is not within its host's part */
-  bool
-    alone; /* weftd had not answered its host for the TTL when it was asked */
-  unsigned first, count;
-  uint64_t
-    *floors; /* of each, at submission; then what was promised of each, and
-                       then its era */
-};
 
 static struct asked *under_way;
 
@@ -134,6 +112,8 @@ owns (const struct host_role *h, unsigned g)
 static bool
 is_writer (uint64_t session)
 {
+  if (w.config.leases)
+    return shared_is_writer (session);
   for (unsigned g = 0; g < w.grains; g++)
     if (grains[g].writer == session)
       return session != 0;
@@ -145,14 +125,16 @@ oracle_begin (void)
 {
   grains = make (w.grains * sizeof grains[0]);
   unread = make (w.grains * sizeof unread[0]);
-  versions_count = eras = newest = moment = 0;
+  versions_count = eras = newest = oracle_moment = 0;
   memset (writers, 0, sizeof writers);
   under_way = NULL;
+  shared_begin ();
 }
 
 void
 oracle_end (void)
 {
+  shared_end ();
   free (grains);
   free (unread);
 }
@@ -173,8 +155,8 @@ possible (unsigned g, uint64_t version, uint64_t floor)
          g - v->first < v->count;
 }
 
-static bool
-session_ended (uint64_t id)
+bool
+oracle_session_ended (uint64_t id)
 {
   const struct cluster_session_record *s = store_session (id);
 
@@ -190,12 +172,12 @@ oracle_submit (struct host_role *h, struct array_request *r, unsigned client)
                 r->op == ARRAY_TRIM;
   unsigned n = h->proc.number;
 
-  if (is_writer (h->session) && !session_ended (h->session))
+  if (is_writer (h->session) && !oracle_session_ended (h->session))
     writers[n].epoch = store_array ()->epoch;
   q->session = h->session;
   q->epoch = writers[n].epoch;
   q->client = client;
-  q->at = ++moment;
+  q->at = ++oracle_moment;
   q->may = lapses_may (&writers[n].lapses, client);
   q->next = under_way;
   q->prev = &under_way;
@@ -219,8 +201,11 @@ oracle_submit (struct host_role *h, struct array_request *r, unsigned client)
     q->floors[2 * q->count + i] = g->era;
     q->ended |= own && h->session != g->holder;
   }
-  if (!writes)
+  if (!writes) {
+    if (w.config.leases)
+      shared_asked (h, q, r);
     return q;
+  }
   if (++versions_count >= versions_room) {
     versions_room = 2 * versions_count + 64;
     versions = realloc (versions, versions_room * sizeof versions[0]);
@@ -235,12 +220,13 @@ oracle_submit (struct host_role *h, struct array_request *r, unsigned client)
   else if (!q->ended && !q->outside)
     for (unsigned i = 0; i < q->count; i++)
       grains[q->first + i].last_zero = q->version;
+  if (w.config.leases)
+    shared_asked (h, q, r);
   return q;
 }
 
-/* Every copy that counts holds at least this, stably. */
-static void
-check_stable (unsigned g, uint64_t floor, const char *what)
+void
+oracle_check_stable (unsigned g, uint64_t floor, const char *what)
 {
   const struct cluster_array_record *a = store_array ();
 
@@ -256,7 +242,7 @@ check_stable (unsigned g, uint64_t floor, const char *what)
     if (disk_bad (d, at->slot) ||
         (grains[g].base == GARBAGE && grains[g].promised == 0))
       continue;
-    if (!possible (g, v, floor))
+    if (w.config.leases ? shared_kept (g, v) != NULL : !possible (g, v, floor))
       sim_fail ("%s: grain %u: its copy on member %u is stable as version "
                 "%" PRIu64 ", but %" PRIu64 " is promised",
                 what, g, at->member, v, floor);
@@ -266,6 +252,10 @@ check_stable (unsigned g, uint64_t floor, const char *what)
 static void
 weaken (unsigned g)
 {
+  if (w.config.leases) {
+    shared_fall (g);
+    return;
+  }
   if (grains[g].floor != grains[g].promised)
     sim_trace ("oracle: grain %u falls from %" PRIu64 " to %" PRIu64, g,
                grains[g].floor, grains[g].promised);
@@ -355,7 +345,7 @@ read_done (struct host_role *h, struct asked *q, struct array_request *r)
     if (v == GARBAGE || v > versions_count)
       sim_fail ("host %u reads what nobody has written", h->proc.number);
     if (q->floors[2 * q->count + i] != grains[g].era ||
-        (session_ended (q->session) && !q->alone))
+        (oracle_session_ended (q->session) && !q->alone))
       continue; /* it may be late */
     if (!possible (g, v, floor) && uncovered (q, g, v, floor)) {
       weaken (g);
@@ -388,7 +378,7 @@ cut_under_way (const struct host_role *h, const struct asked *q, unsigned g)
 static void
 write_done (struct host_role *h, struct asked *q, const struct array_request *r)
 {
-  bool fua = r->flags & ARRAY_FUA, over = session_ended (q->session);
+  bool fua = r->flags & ARRAY_FUA, over = oracle_session_ended (q->session);
   struct lapses *lapses = &writers[h->proc.number].lapses;
 
   if (q->outside)
@@ -400,7 +390,7 @@ write_done (struct host_role *h, struct asked *q, const struct array_request *r)
               h->proc.number);
   if (q->session != grains[q->first].writer || q->ended)
     return;
-  moment++;
+  oracle_moment++;
   for (unsigned i = 0; i < q->count; i++) {
     struct grain *g = &grains[q->first + i];
 
@@ -409,9 +399,10 @@ write_done (struct host_role *h, struct asked *q, const struct array_request *r)
       g->owed_epoch = q->epoch;
     }
     g->mine[q->client].version = q->version;
-    g->mine[q->client].at = moment;
+    g->mine[q->client].at = oracle_moment;
     for (unsigned c = 0; c < w.layout.copies && !fua; c++)
-      lapses->client[q->client].wrote[w.copy[q->first + i][c].member] = moment;
+      lapses->client[q->client].wrote[w.copy[q->first + i][c].member] =
+        oracle_moment;
     /* An evicted host may not know it yet, and no member is fenced yet: what it
      * acknowledges is lost with it, but what is stable.
      */
@@ -421,7 +412,7 @@ write_done (struct host_role *h, struct asked *q, const struct array_request *r)
     raise_to (&g->floor, q->version);
     if (fua) {
       raise_to (&g->promised, q->version);
-      check_stable (q->first + i, g->promised, "a FUA write is done");
+      oracle_check_stable (q->first + i, g->promised, "a FUA write is done");
     }
   }
 }
@@ -449,10 +440,10 @@ flush_done (const struct host_role *h, struct asked *q)
 
     if (own && q->floors[g] > grains[g].gone)
       raise_to (&grains[g].promised, q->floors[g]);
-    check_stable (g, grains[g].promised, "a FLUSH is done");
+    oracle_check_stable (g, grains[g].promised, "a FLUSH is done");
     if (own && grains[g].mine[q->client].at < q->at)
-      check_stable (g, grains[g].mine[q->client].version,
-                    "a FLUSH of who has written it is done");
+      oracle_check_stable (g, grains[g].mine[q->client].version,
+                           "a FLUSH of who has written it is done");
   }
   flush_over (h, q);
 }
@@ -497,6 +488,8 @@ oracle_unread (unsigned g, unsigned member)
              a->member[at->member].state == MEMBER_IN_SYNC &&
              !d->slots[at->slot].spot && !disk_bad (d, at->slot);
   }
+  if (shared_exposed (g))
+    weaken (g);
   unread[g].any = sim_now;
   if (!other)
     unread[g].hopeless = sim_now;
@@ -539,7 +532,7 @@ static void
 failed (struct host_role *h, struct asked *q, struct array_request *r)
 {
   counters.errors++;
-  if (r->error == ESHUTDOWN || session_ended (q->session) ||
+  if (r->error == ESHUTDOWN || oracle_session_ended (q->session) ||
       h->stage == HOST_OVER)
     return;
   if (q->outside && r->error == EPERM) {
@@ -548,6 +541,8 @@ failed (struct host_role *h, struct asked *q, struct array_request *r)
   }
   if (r->op == ARRAY_FLUSH && r->error == EIO && q->may) {
     flush_over (h, q);
+    if (w.config.leases)
+      shared_flush_failed (h, q);
     for (unsigned g = 0; g < w.grains; g++)
       if (grains[g].writer == q->session)
         raise_to (&grains[g].gone, q->floors[g]);
@@ -570,11 +565,53 @@ oracle_forget (struct asked *q)
   free (q);
 }
 
+static void
+leases_done (struct host_role *h, struct asked *q,
+             const struct array_request *r)
+{
+  struct lapses *lapses = &writers[h->proc.number].lapses;
+
+  counters.reads_judged += r->op == ARRAY_READ;
+  counters.flushes += r->op == ARRAY_FLUSH;
+  oracle_moment++;
+  shared_done (h, q, r);
+  if (r->op == ARRAY_FLUSH)
+    flush_over (h, q);
+  else if (r->op != ARRAY_READ && !(r->flags & ARRAY_FUA))
+    for (unsigned i = 0; i < q->count; i++)
+      for (unsigned c = 0; c < w.layout.copies; c++)
+        lapses->client[q->client].wrote[w.copy[q->first + i][c].member] =
+          oracle_moment;
+}
+
+void
+oracle_came (const struct host_role *h)
+{
+  struct lapses *lapses = &writers[h->proc.number].lapses;
+
+  oracle_moment++;
+  for (unsigned m = 0; m < w.layout.members; m++)
+    lapses->client[JUDGE_CLIENTS].wrote[m] = oracle_moment;
+}
+
+uint64_t
+oracle_oldest (void)
+{
+  uint64_t oldest = oracle_moment;
+
+  for (const struct asked *q = under_way; q; q = q->next)
+    if (oldest > q->at)
+      oldest = q->at;
+  return oldest;
+}
+
 void
 oracle_done (struct host_role *h, struct asked *q, struct array_request *r)
 {
   if (r->error)
     failed (h, q, r);
+  else if (w.config.leases)
+    leases_done (h, q, r);
   else if (r->op == ARRAY_READ)
     read_done (h, q, r);
   else if (r->op == ARRAY_FLUSH)
@@ -595,12 +632,8 @@ weaken_copy (unsigned g, unsigned member)
       weaken (g);
 }
 
-/* The value of a grain on the members that are in-sync; they agree, where they do not
- * say that it is bad.  With `spots` what can't be read now counts as well.  GARBAGE:
- * there is none.
- */
-static uint64_t
-agreed (unsigned g, const char *what, bool spots)
+uint64_t
+oracle_agreed (unsigned g, const char *what, bool spots)
 {
   const struct cluster_array_record *a = store_array ();
   uint64_t value = GARBAGE;
@@ -675,7 +708,7 @@ kept_elsewhere (unsigned g)
 static uint64_t
 base (unsigned g)
 {
-  uint64_t v = agreed (g, "a writer lets clients in", false);
+  uint64_t v = oracle_agreed (g, "a writer lets clients in", false);
   bool bad = v == GARBAGE; /* no copy that counts can be read */
 
   if (bad)
@@ -703,11 +736,13 @@ oracle_serving (struct host_role *h)
 {
   struct lapses *lapses = &writers[h->proc.number].lapses;
 
-  if (session_ended (h->session) || is_writer (h->session))
+  if (oracle_session_ended (h->session) || is_writer (h->session))
     return;
   eras++;
+  if (w.config.leases)
+    shared_serving (h);
   for (unsigned g = 0; g < w.grains; g++)
-    if (owns (h, g))
+    if (owns (h, g) && !w.config.leases)
       grains[g] = (struct grain) { .base = base (g),
                                    .holder = grains[g].holder,
                                    .writer = h->session,
@@ -717,7 +752,7 @@ oracle_serving (struct host_role *h)
                                    .low = versions_count };
   for (unsigned i = 0; i < w.roles; i++)
     for (unsigned s = 0; s < w.disk[i].slots_count; s++)
-      if (owns (h, w.place[w.disk[i].place].grain[s]))
+      if (owns (h, w.place[w.disk[i].place].grain[s]) && !w.config.leases)
         w.disk[i].slots[s].cut = false;
   writers[h->proc.number].epoch = store_array ()->epoch;
   *lapses = (struct lapses) { .stable = lapses->stable };
@@ -729,6 +764,8 @@ oracle_serving (struct host_role *h)
 void
 oracle_writer_gone (uint64_t session)
 {
+  if (w.config.leases)
+    shared_writer_gone (session);
   for (unsigned g = 0; g < w.grains; g++)
     if (grains[g].writer == session) {
       weaken (g);
@@ -753,6 +790,10 @@ oracle_changes (uint64_t session, unsigned grain, unsigned member)
 {
   const struct cluster_array_record *a = store_array ();
 
+  if (w.config.leases) {
+    shared_changes (session, grain, member);
+    return;
+  }
   if (a->member[member].state != MEMBER_OUT && grains[grain].holder != session)
     sim_fail ("member %u carries out a write of session %016" PRIx64
               " to grain %u, which session %016" PRIx64 " holds",
@@ -767,6 +808,15 @@ whole (const struct cluster_array_record *a, const struct copy *copy)
 
   return a->member[copy->member].state == MEMBER_IN_SYNC &&
          !d->slots[copy->slot].cut && w.member[d->number].proc.life != 0;
+}
+
+bool
+oracle_whole (unsigned g)
+{
+  for (unsigned c = 0; c < w.layout.copies; c++)
+    if (!whole (store_array (), &w.copy[g][c]))
+      return false;
+  return true;
 }
 
 void
@@ -788,7 +838,7 @@ oracle_power_cut (struct disk *d)
         here = true;
       else
         others &= whole (a, &w.copy[g][c]);
-    if (here && !others)
+    if (here && (!others || shared_exposed (g)))
       weaken (g);
   }
 }
@@ -907,7 +957,8 @@ oracle_relinked (const struct host_role *h, unsigned member, bool aged)
       q->may |= q->session == h->session;
   if (unseen && a->member[member].state == MEMBER_IN_SYNC)
     for (unsigned g = 0; g < w.grains; g++)
-      if (grains[g].writer == h->session)
+      if (w.config.leases ? shared_is_writer (h->session)
+                          : grains[g].writer == h->session)
         weaken_copy (g, member);
   oracle_linked (h, member);
 }
@@ -947,8 +998,13 @@ oracle_committed (const struct cluster_array_record *before,
   for (unsigned m = 0; m < w.layout.members; m++) {
     struct disk *d = place_disk (now, m);
 
-    if (now->member[m].state != MEMBER_IN_SYNC)
+    if (now->member[m].state != MEMBER_IN_SYNC) {
+      for (unsigned g = 0;
+           before->member[m].state == MEMBER_IN_SYNC && g < w.grains; g++)
+        if (shared_exposed (g))
+          weaken_copy (g, m);
       continue;
+    }
     fenced |= before->member[m].state == MEMBER_IN_SYNC &&
               before->member[m].fence < now->member[m].fence;
     for (unsigned g = 0; g < w.grains; g++)
@@ -986,7 +1042,7 @@ oracle_bits_fell (void)
       bit |= a->member[at->member].state == MEMBER_IN_SYNC &&
              d->bits >> (slot_offset (at->member, at->slot) / EXTENT_BYTES) & 1;
     }
-    if (bit || agreed (g, "its intent bits are clear", true) == GARBAGE)
+    if (bit || oracle_agreed (g, "its intent bits are clear", true) == GARBAGE)
       continue;
     for (unsigned c = 0; c < w.layout.copies; c++) {
       const struct copy *at = &w.copy[g][c];
@@ -1004,9 +1060,9 @@ void
 oracle_quiet (void)
 {
   for (unsigned g = 0; g < w.grains; g++) {
-    uint64_t v = agreed (g, "all is quiet", false);
+    uint64_t v = oracle_agreed (g, "all is quiet", false);
 
-    agreed (g, "all is quiet", true);
+    oracle_agreed (g, "all is quiet", true);
 
     for (unsigned c = 0; c < w.layout.copies; c++) {
       const struct copy *at = &w.copy[g][c];
@@ -1019,7 +1075,9 @@ oracle_quiet (void)
     }
     if (v == GARBAGE && disk_spots ())
       continue;
-    if (!possible (g, v, grains[g].floor))
+    if (w.config.leases)
+      shared_quiet (g, v);
+    else if (!possible (g, v, grains[g].floor))
       sim_fail ("all is quiet: grain %u (at %" PRIu64 ") is version %" PRIu64
                 ", but it was %" PRIu64 " before",
                 g, grain_offset (g), v, grains[g].floor);

@@ -103,5 +103,5 @@ parts_settled (void)
     all &= h->stage == HOST_SERVING;
     bytes += h->stage == HOST_SERVING ? h->part_length : 0;
   }
-  return all || bytes == w.layout.size;
+  return all || (!w.config.leases && bytes == w.layout.size);
 }

@@ -19,7 +19,13 @@ struct copier {
   struct resync_action action;
   bool busy;    /* the action is under way */
   bool pumping; /* whoever ends it need not look for the next */
-  bool ending;
+  enum resync_mode mode;
+  /* Of one that begins with a lease of all: is it equal, so that all bits may fall,
+   * before anybody else writes?
+   */
+  bool settles;
+  struct array_range *ranges; /* OF_ORPHANS */
+  unsigned count;
   bool copied; /* something */
   struct array_client *client;
   struct array_request request;
@@ -153,6 +159,12 @@ send_records (struct copier *t)
 
 /* ---- Data ---- */
 
+static unsigned
+flags (const struct copier *t)
+{
+  return t->mode == RESYNC_OF_ORPHANS ? ARRAY_RECOVER : 0;
+}
+
 /* The next hot grains in the range that lie side by side. */
 static void
 go_on (struct copier *t)
@@ -181,6 +193,7 @@ go_on (struct copier *t)
                                         .offset = offset,
                                         .length = behind - offset,
                                         .buf = buf };
+  t->request.flags = flags (t);
   if (a->kind == RESYNC_READ)
     t->request.copy = 1 + a->copy;
   else
@@ -190,11 +203,19 @@ go_on (struct copier *t)
   host_submit (t->host, &t->request);
 }
 
+static void settle (struct host_role *h, bool covered);
+
 void
 host_resync_answered (struct host_role *h, struct array_request *r)
 {
   struct copier *t = h->copier;
 
+  if (t == NULL)
+    return;
+  if (t->settles) {
+    settle (h, r->error == 0);
+    return;
+  }
   TRACE (&h->proc, "resync: %d of %llu bytes at %llu: %d", r->op,
          (unsigned long long) r->length, (unsigned long long) r->offset,
          r->error);
@@ -264,6 +285,7 @@ carry_out (struct copier *t)
     break;
   case RESYNC_FLUSH:
     t->request = (struct array_request) { .op = ARRAY_FLUSH,
+                                          .flags = flags (t),
                                           .client = t->client };
     host_submit (h, &t->request);
     break;
@@ -287,28 +309,96 @@ carry_out (struct copier *t)
   }
 }
 
+static void begin (struct host_role *h, enum resync_mode mode,
+                   const struct array_range *ranges, unsigned count);
+
+/* May all bits fall, whoever has set them? */
+static bool
+may_settle (const struct host_role *h)
+{
+  return h->writable && h->resynced && host_is_whole (h->core) &&
+         !array_differs (h->engine);
+}
+
+static void
+serve (struct host_role *h)
+{
+  if (h->lessee)
+    lessee_recovered (h->lessee, true, now_ms ());
+  host_equal (h->core);
+  host_serve (h);
+  host_take (h);
+}
+
+/* All that was written before the array was attached is covered, or is not. */
+static void
+settle (struct host_role *h, bool covered)
+{
+  host_resync_free (h);
+  if (covered && may_settle (h))
+    begin (h, RESYNC_AT_END, NULL, 0);
+  else
+    serve (h);
+}
+
+static void
+cover (struct host_role *h)
+{
+  struct copier *t = h->copier;
+
+  t->settles = true;
+  t->request = (struct array_request) { .op = ARRAY_FLUSH,
+                                        .flags = ARRAY_COVER,
+                                        .client = t->client };
+  host_submit (h, &t->request);
+}
+
+static void
+orphans_over (struct host_role *h, int error)
+{
+  struct copier *t = h->copier;
+  struct array_range *ranges = t->ranges;
+  unsigned count = t->count;
+
+  t->ranges = NULL;
+  host_resync_free (h);
+  leases_recovered (h, ranges, count, error == 0);
+  free (ranges);
+  host_take (h);
+}
+
 static void
 over (struct copier *t)
 {
   struct host_role *h = t->host;
-  bool ending = t->ending, settled = t->action.settled;
+  enum resync_mode mode = t->mode;
+  bool settled = t->action.settled;
   int error = t->action.error;
   size_t bad;
 
   resync_bad (t->resync, &bad);
   TRACE (&h->proc, "resync: over, error %d, %zu bad places%s", error, bad,
          settled ? "" : ", bits stay");
-  host_resync_free (h);
-  if (ending || (error && array_idle (h->engine)))
-    host_detach (h);
-  else if (error)
-    host_stop (h, EIO);
-  else {
-    h->resynced = settled;
-    host_equal (h->core);
-    host_serve (h);
-    host_take (h);
+  if (mode == RESYNC_OF_ORPHANS) {
+    orphans_over (h, error);
+    return;
   }
+  if (mode == RESYNC_AT_ATTACH && error == 0) {
+    h->resynced = settled;
+    if (h->lessee && may_settle (h)) {
+      cover (h);
+      return;
+    }
+  }
+  host_resync_free (h);
+  if (mode == RESYNC_AT_ATTACH && error == 0)
+    serve (h);
+  else if (mode == RESYNC_AT_END && h->lessee)
+    serve (h);
+  else if (mode != RESYNC_AT_ATTACH || array_idle (h->engine))
+    host_detach (h);
+  else
+    host_stop (h, EIO);
 }
 
 static void
@@ -332,37 +422,55 @@ pump (struct host_role *h)
 }
 
 static void
-begin (struct host_role *h, bool ending)
+begin (struct host_role *h, enum resync_mode mode,
+       const struct array_range *ranges, unsigned count)
 {
   struct copier *t = h->copier = make (sizeof *t);
-  struct array_range part = { h->part_offset, h->part_length };
 
   t->host = h;
-  t->ending = ending;
-  t->resync = resync_new (&w.layout, &part, part.length > 0,
-                          ending ? RESYNC_AT_END : RESYNC_AT_ATTACH);
+  t->mode = mode;
+  t->resync = resync_new (&w.layout, ranges, count, mode);
   t->client = array_client_open (h->engine);
   t->buf = make (w.grains * grain_bytes);
+  if (mode == RESYNC_OF_ORPHANS) {
+    t->ranges = make (count * sizeof *ranges);
+    memcpy (t->ranges, ranges, count * sizeof *ranges);
+    t->count = count;
+  }
   pump (h);
+}
+
+static void
+begin_part (struct host_role *h, enum resync_mode mode)
+{
+  struct array_range part = { h->part_offset, h->part_length };
+
+  begin (h, mode, &part, part.length > 0 && !h->leases);
 }
 
 void
 host_resync (struct host_role *h)
 {
   h->stage = HOST_RESYNC;
-  begin (h, false);
+  begin_part (h, RESYNC_AT_ATTACH);
+}
+
+void
+host_resync_orphans (struct host_role *h, const struct array_range *ranges,
+                     unsigned count)
+{
+  begin (h, RESYNC_OF_ORPHANS, ranges, count);
 }
 
 void
 host_resync_end (struct host_role *h)
 {
-  bool whole = h->writable && h->resynced && host_is_whole (h->core) &&
-               !array_differs (h->engine);
+  bool settles = may_settle (h);
 
   h->stage = HOST_ENDING;
   host_end (h->core);
-  if (whole)
-    begin (h, true);
+  if (settles)
+    begin_part (h, h->leases ? RESYNC_AT_LEASES_END : RESYNC_AT_END);
   else
     host_detach (h);
 }
@@ -380,6 +488,7 @@ host_resync_free (struct host_role *h)
   if (h->engine)
     array_client_close (h->engine, t->client);
   resync_free (t->resync);
+  free (t->ranges);
   free (t->buf);
   free (t);
 }

@@ -10,6 +10,7 @@
  *   --rekeys                          disks get other keys
  *   --hard                            three times the usual rate of faults
  *   --shared                          several hosts write, each a part of the array
+ *   --leases                          several hosts share it by leases
  */
 
 #include <config.h>
@@ -27,10 +28,10 @@ static void
 replay (void)
 {
   fprintf (stderr,
-           "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s%s%s\n",
+           "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s%s%s%s\n",
            seed, world_rollbacks ? " --rollbacks" : "",
            world_rekeys ? " --rekeys" : "", world_hard ? " --hard" : "",
-           world_shared ? " --shared" : "");
+           world_shared ? " --shared" : "", world_leases ? " --leases" : "");
 }
 
 static double
@@ -65,9 +66,11 @@ tell_shared (void)
 static int
 usage (void)
 {
-  fprintf (stderr, "usage: sim-cluster [-v] [--rollbacks] [--rekeys] [--hard] "
-                   "[--shared] --seed N | --corpus FIRST COUNT | --fresh COUNT "
-                   "| --seconds S\n");
+  fprintf (
+    stderr,
+    "usage: sim-cluster [-v] [--rollbacks] [--rekeys] [--hard] "
+    "[--shared | --leases] --seed N | --corpus FIRST COUNT | --fresh COUNT "
+    "| --seconds S\n");
   return 2;
 }
 
@@ -90,6 +93,8 @@ main (int argc, char *argv[])
       world_hard = true;
     else if (strcmp (argv[i], "--shared") == 0)
       world_shared = shared = true;
+    else if (strcmp (argv[i], "--leases") == 0)
+      world_leases = shared = true;
     else if (i + 1 < argc && strcmp (argv[i], "--seed") == 0) {
       first = strtoull (argv[++i], NULL, 10);
       count = 1;
@@ -138,6 +143,11 @@ main (int argc, char *argv[])
           counters.errors, steps, steps / (took > 0 ? took : 1));
   if (world_shared)
     tell_shared ();
+  if (world_leases)
+    printf ("sim-cluster: leases: %llu ranges granted, %llu given back; %llu "
+            "declarations, %llu orders to recover\n",
+            counters.leases, counters.gives, counters.declares,
+            counters.recoveries);
   printf ("sim-cluster: seed %llu: trace %016llx\n", seed - 1, trace);
   return 0;
 }

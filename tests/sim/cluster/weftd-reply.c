@@ -3,6 +3,7 @@
 #include <config.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "world.h"
@@ -87,6 +88,32 @@ fill_disk (struct answer *a, const struct cluster_disk *d, bool no_news)
                                         r.over[i].epoch };
 }
 
+static struct array_range
+range (const struct cluster_part *p)
+{
+  return (struct array_range) { p->offset, p->length };
+}
+
+static void
+fill_leases (struct call *c, const struct cluster_output *o)
+{
+  struct cluster_lease_told told;
+
+  cluster_lease_told (w.weftd.engine, o->array, o->session, &told);
+  c->answer.order_number = told.recover;
+  c->revokes = told.revokes;
+  c->revoke = make ((told.revokes + 1) * sizeof c->revoke[0]);
+  for (unsigned i = 0; i < told.revokes; i++)
+    c->revoke[i] = (struct lease_wish) { range (&told.revoke[i].must),
+                                         range (&told.revoke[i].wish) };
+  c->ranges_count = told.count;
+  c->ranges = make ((told.count + 1) * sizeof c->ranges[0]);
+  for (unsigned i = 0; i < told.count; i++)
+    c->ranges[i] = range (&told.ranges[i]);
+  free (told.revoke);
+  free (told.ranges);
+}
+
 static void
 fill_session (struct call *c, const struct cluster_output *o)
 {
@@ -99,6 +126,9 @@ fill_session (struct call *c, const struct cluster_output *o)
                         c->kind == CALL_SESSION ? c->session.epoch : 0, false,
                         &r);
   a->session = s->rec.id;
+  a->generation = r.generation;
+  if (s->rec.leases)
+    fill_leases (c, o);
   a->epoch = r.epoch;
   memcpy (a->array, array->rec.uuid, 16);
   for (unsigned m = 0; m < array->layout.members; m++) {
@@ -149,6 +179,11 @@ weftd_fill (struct call *c, const struct cluster_output *o)
   case CLUSTER_REPLY_GRANT:
   case CLUSTER_REPLY_SESSION:
     fill_session (c, o);
+    break;
+  case CLUSTER_REPLY_LEASES:
+    c->grants = o->granted_count;
+    for (unsigned i = 0; i < c->grants; i++)
+      c->granted[i] = range (&o->granted[i]);
     break;
   case CLUSTER_REPLY_ARRAY:
   case CLUSTER_REPLY_NODE:

@@ -277,6 +277,9 @@ weftd_call (struct call *c)
   case CALL_REKEY:
     cluster_disk_rekey (e, &in, c->member.disk);
     break;
+  case CALL_LEASES:
+    cluster_session_leases (e, &in, c->session_id, &c->leases);
+    break;
   }
   pump ();
 }

@@ -14,7 +14,7 @@ struct world w;
 unsigned long long steps, io_steps;
 struct counters counters;
 static uint64_t lives;
-bool world_rollbacks, world_rekeys, world_hard, world_shared;
+bool world_rollbacks, world_rekeys, world_hard, world_shared, world_leases;
 
 void *
 make (size_t size)
@@ -134,6 +134,24 @@ choose_layout (struct config *c)
     c->unit = KiB (64);
 }
 
+/* Leases are in multiples of 512 bytes, and a grain is not to be cut.  Which hosts go for
+ * the same, and how much, differs from world to world.
+ */
+static void
+choose_leases (struct config *c)
+{
+  c->leases = true;
+  if (grain_bytes > LEASE_BYTES)
+    grain_bytes = LEASE_BYTES;
+  c->copies = c->spots = c->rollbacks = false;
+  c->lessee = sim_chance (60)   ? LESSEE_ADAPTIVE
+              : sim_chance (50) ? LESSEE_NAIVE
+                                : LESSEE_TOKEN;
+  c->hot = sim_chance (60) ? 20 * (1 + sim_below (4)) : 0;
+  c->hot_grains = 1 + sim_below (8);
+  c->stream = sim_chance (40) ? 80 : 0;
+}
+
 static void
 choose (struct config *c)
 {
@@ -169,8 +187,8 @@ choose (struct config *c)
     c->faults_ms = 50 + sim_below (1450);
     c->work_ns = between (30, 120) * SECOND;
   }
-  if (world_shared) {
-    c->shared = true;
+  if (world_shared || world_leases) {
+    c->shared = world_shared;
     c->hosts = 2 + sim_below (HOSTS_MAX - 1);
     if (c->hosts > c->n * c->groups + 1)
       c->hosts = c->n * c->groups + 1;
@@ -179,6 +197,8 @@ choose (struct config *c)
     if (sim_chance (50))
       c->faults_ms = 500 + sim_below (8000);
   }
+  if (world_leases)
+    choose_leases (c);
 }
 
 static void
@@ -223,8 +243,8 @@ begin (void)
   mallopt (M_TRIM_THRESHOLD, MiB (256));
   if (layout_init (&w.layout, c->kind, c->n, c->groups, c->unit,
                    /* A part may end where the array does, as weftd knows it. */
-                   c->shared ? format_usable (c->member_bytes)
-                             : c->member_bytes,
+                   c->shared || c->leases ? format_usable (c->member_bytes)
+                                          : c->member_bytes,
                    why, sizeof why) == -1)
     sim_fail ("layout: %s", why);
   areas_choose ();
@@ -482,11 +502,12 @@ world_finish (void)
   w.healing = true;
   sim_trace ("---- all is healed ----");
   faults_heal ();
-  for (unsigned i = 0; w.config.shared && i < w.config.hosts; i++)
+  for (unsigned i = 0;
+       (w.config.shared || w.config.leases) && i < w.config.hosts; i++)
     if (w.host[i].writable && w.host[i].part_length == 0)
       host_give_way (&w.host[i]);
   world_live (20 * SECOND, NULL);
-  if (w.config.shared)
+  if (w.config.shared || w.config.leases)
     unite ();
   if (check_writer ())
     clients_send (check_writer (), ARRAY_FLUSH, 0, 0, 0);

@@ -9,7 +9,9 @@
  *   puller.c   the rebuild, in a member process that is joining
  *   host.c     an array process   peers.c  its connections to members
  *   resync.c   what it does before it lets clients in   parts.c  what it may write
+ *   leases.c   its leases
  *   clients.c  the workload      oracle.c what clients may be told
+ *   oracle-shared.c, zones.c     the same, where leases come and go
  *   check.c    what must always be so
  *   faults.c, admins.c, copies.c  what goes wrong (faults.h)
  *
@@ -32,6 +34,7 @@
 #include "cluster/cluster.h"
 #include "format/format.h"
 #include "host/host.h"
+#include "host/lessee.h"
 #include "host/seats.h"
 #include "layout/layout.h"
 #include "member/member.h"
@@ -51,6 +54,7 @@
 #define OUTSTANDING_MAX 12
 #define PIECES_MAX 6          /* of the array, for parts */
 #define CLIENTS JUDGE_CLIENTS /* of an array process */
+#define LEASES_GRANTED_MAX LEASE_ASKS_MAX
 
 #define ARRAY_NAME "a"
 
@@ -192,6 +196,7 @@ enum call_kind {
   CALL_MAINTAIN,
   CALL_EVICT,
   CALL_REKEY,
+  CALL_LEASES,
 };
 struct answer {
   int status; /* 200, 409 ...; 0: no answer came */
@@ -218,12 +223,14 @@ struct answer {
   enum member_state change_states[PLACES_MAX];
   bool has_map;
   uint8_t array[16];
-  uint64_t round;       /* the highest of the array that is known */
-  struct peer_address { /* for a host, or a joining member */
-    unsigned process;   /* that is to be asked */
-    uint64_t fence;     /* nothing asked in an earlier epoch runs there */
-    uint64_t lapse;     /* what was not flushed in an earlier one may be gone */
-    uint64_t life;      /* since this one the same process serves it */
+  uint64_t generation;   /* weftd's */
+  uint64_t order_number; /* to recover the ranges of the call; 0: none */
+  uint64_t round;        /* the highest of the array that is known */
+  struct peer_address {  /* for a host, or a joining member */
+    unsigned process;    /* that is to be asked */
+    uint64_t fence;      /* nothing asked in an earlier epoch runs there */
+    uint64_t lapse; /* what was not flushed in an earlier one may be gone */
+    uint64_t life;  /* since this one the same process serves it */
     uint64_t round, life_round, reach; /* as in common/map.h */
     char data[TOKEN_BYTES_MAX + 9], batch[TOKEN_BYTES_MAX + 9],
       intents[TOKEN_BYTES_MAX + 9]; /* export names */
@@ -257,7 +264,15 @@ struct call {
   uint64_t session_id;
   char node[16]; /* what is said of it: on or off */
   bool on;
+  struct cluster_lease_words leases; /* its lists are the call's */
   struct answer answer;
+  /* With an answer to a session: what is asked back, is to be recovered, is granted. */
+  struct lease_wish *revoke;
+  unsigned revokes;
+  struct array_range *ranges;
+  unsigned ranges_count;
+  struct array_range granted[LEASES_GRANTED_MAX];
+  unsigned grants;
   struct call *next; /* weftd's */
 };
 struct call *call_new (struct process *from, enum call_kind kind, void *owner,
@@ -414,6 +429,7 @@ struct host_role {
   bool writable;
   uint64_t part_offset, part_length; /* that it is to write; length 0: all */
   uint64_t next_offset, next_length; /* when it starts again; 0: any part */
+  bool leases; /* it shares the array by leases; its part is all of it then */
   enum host_stage stage;
   struct host *core;    /* the host engine */
   struct array *engine; /* the array engine, with: */
@@ -447,6 +463,16 @@ struct host_role {
    */
   uint64_t exiled_until, reads_at;
   uint64_t rests_until; /* its clients do */
+  unsigned streams; /* how far its clients are, who go from grain to grain */
+  /* leases.c: */
+  struct lessee *lessee; /* NULL: it has no leases */
+  struct call *asking, *giving;
+  unsigned leases_busy; /* kinds of actions that are under way */
+  struct lease_wish leave;
+  unsigned give_timeout_ms;
+  struct array_range granted[LEASES_GRANTED_MAX];
+  unsigned grants;
+  bool holds[AREAS_MAX * 64]; /* grains */
 };
 void host_start (struct host_role *h);
 void host_kill (struct host_role *h);
@@ -466,6 +492,16 @@ void peers_forget (struct host_role *h); /* nothing comes back from them */
 void peer_begin (struct peer *p, uint64_t connection); /* connect it anew */
 void peer_lost (struct peer *p, const char *reason);
 void peer_send (struct peer *p, struct array_io *io);
+/* leases.c */
+void leases_begin (struct host_role *h);
+void leases_end (struct host_role *h);
+bool leases_take (struct host_role *h); /* false: nothing is to be done */
+uint64_t leases_due_ms (const struct host_role *h);
+void leases_notice (struct host_role *h, const struct array_notice *n);
+/* An answer with news of leases.  Is weftd to be heard again at once? */
+bool leases_heard (struct host_role *h, const struct call *c);
+void leases_recovered (struct host_role *h, const struct array_range *ranges,
+                       unsigned count, bool ok);
 /* parts.c */
 void parts_choose (void);
 void part_take (struct host_role *h);
@@ -476,6 +512,8 @@ bool parts_settled (void);
 void host_resync (struct host_role *h);
 void host_resync_answered (struct host_role *h, struct array_request *r);
 void host_resync_end (struct host_role *h); /* then it detaches */
+void host_resync_orphans (struct host_role *h, const struct array_range *ranges,
+                          unsigned count); /* then leases_recovered */
 void host_resync_free (struct host_role *h);
 /* clients.c */
 void clients_poll (struct host_role *h);
@@ -556,6 +594,12 @@ void oracle_relinked (const struct host_role *h, unsigned member, bool aged);
 bool oracle_reconnected (void);
 void oracle_quiet (void);
 void oracle_bits_fell (void);
+/* oracle-shared.c: the host has a lease of the grain; nobody else writes there from now
+ * on, and copies are equal; they are since it has made them so.
+ */
+void shared_holds (struct host_role *h, unsigned g);
+void shared_came (struct host_role *h, unsigned g);
+void shared_recovered (struct host_role *h, unsigned g);
 
 /* ---- Checks (check.c) ---- */
 
@@ -599,7 +643,11 @@ struct config {
   uint64_t work_ns;    /* how long clients and faults go on */
   unsigned lone;       /* only so many hosts attach the array; 0: all */
   bool shared;         /* several write it, each a part */
-  unsigned client_us;  /* between two requests, in the mean */
+  bool leases;         /* several share it by leases */
+  enum lessee_kind lessee;
+  /* Percent of requests to a few grains, and to one after the other. */
+  unsigned hot, hot_grains, stream;
+  unsigned client_us; /* between two requests, in the mean */
 };
 
 struct world {
@@ -653,6 +701,8 @@ extern struct counters {
   unsigned long long settles, clears;   /* of resyncs, of extents */
   unsigned long long asks, jumps;       /* rounds */
   unsigned long long given_back, waits; /* lost members; attaches put off */
+  /* Where leases come and go: */
+  unsigned long long leases, gives, declares, recoveries;
 } counters;
 
 void world_begin (uint64_t seed);
@@ -660,6 +710,7 @@ extern bool world_rollbacks; /* in every world */
 extern bool world_rekeys;    /* disks get other keys */
 extern bool world_hard;      /* thrice the usual rate of faults, for longer */
 extern bool world_shared;    /* several hosts write, each a part of the array */
+extern bool world_leases;    /* several hosts share it by leases */
 /* The same, chosen by hand. */
 void world_configure (const struct config *c, uint64_t seed);
 void world_create (void);   /* the array; the hosts begin to attach */

@@ -1,0 +1,397 @@
+/* leases.c: what an array process does about its leases: the lessee's engine
+ * (core/host/lessee.h) is carried out as plugin/control-lease.c does it.
+ *
+ * There each kind of action has a thread of its own, so at times some time passes
+ * between what one engine says and what the other hears.
+ */
+
+#include <config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define RANGES_MAX 64
+
+static void
+later (struct host_role *h, void (*fn) (void *), void *owner)
+{
+  process_after (&h->proc, sim_chance (15) ? between (0, 3 * MS) : 0, fn,
+                 owner);
+}
+
+/* ---- What it holds, as far as the judge is concerned. ---- */
+
+static bool
+has (const struct array_range *list, size_t count, unsigned g)
+{
+  uint64_t at = grain_offset (g);
+
+  for (size_t i = 0; i < count; i++)
+    if (at >= list[i].offset &&
+        at + grain_bytes <= list[i].offset + list[i].length)
+      return true;
+  return false;
+}
+
+/* The array engine has leases that it had not, or has no more.  came: nobody else writes
+ * there, and the copies are equal.
+ */
+static void
+look (struct host_role *h, bool came)
+{
+  struct array_range *list;
+  size_t count = array_lease_all (h->engine, &list);
+
+  for (unsigned g = 0; g < w.grains; g++) {
+    bool now = has (list, count, g);
+
+    if (now && !h->holds[g]) {
+      if (came)
+        shared_came (h, g);
+      else
+        shared_holds (h, g);
+    }
+    h->holds[g] = now;
+  }
+  free (list);
+}
+
+static bool
+is_over (const struct host_role *h)
+{
+  const struct cluster_session_record *s = store_session (h->session);
+
+  return s == NULL || s->ended;
+}
+
+/* Nobody else who lives has a lease of any of it (L1). */
+static void
+check_alone (const struct host_role *h, const struct array_range *granted,
+             unsigned granted_count)
+{
+  for (unsigned i = 0; i < w.config.hosts; i++) {
+    const struct host_role *o = &w.host[i];
+    struct array_range *list;
+    size_t count;
+
+    if (o == h || o->lessee == NULL || is_over (o) || is_over (h))
+      continue;
+    count = array_lease_all (o->engine, &list);
+    for (size_t k = 0; k < count; k++)
+      for (unsigned n = 0; n < granted_count; n++)
+        if (list[k].offset < granted[n].offset + granted[n].length &&
+            granted[n].offset < list[k].offset + list[k].length)
+          sim_fail (
+            "host %u gets a lease of %llu bytes at %llu, but host %u has "
+            "one of %llu bytes at %llu",
+            h->proc.number, (unsigned long long) granted[n].length,
+            (unsigned long long) granted[n].offset, o->proc.number,
+            (unsigned long long) list[k].length,
+            (unsigned long long) list[k].offset);
+    free (list);
+  }
+}
+
+/* ---- What the array engine says. ---- */
+
+static void
+say_wants (struct host_role *h,
+           void (*say) (struct lessee *, const struct array_range *, unsigned,
+                        uint64_t))
+{
+  struct array_range wants[LESSEE_WANTS_MAX];
+  unsigned count = array_lease_wants (h->engine, wants, LESSEE_WANTS_MAX);
+
+  say (h->lessee, wants, count, now_ms ());
+}
+
+void
+leases_notice (struct host_role *h, const struct array_notice *n)
+{
+  struct array_range left[RANGES_MAX];
+  unsigned count;
+
+  if (n->kind == NOTICE_LEASE)
+    say_wants (h, lessee_wants);
+  while (n->kind == NOTICE_LEFT &&
+         (count = array_lease_left (h->engine, left, RANGES_MAX)) > 0) {
+    for (unsigned i = 0; i < count; i++)
+      TRACE (&h->proc, "has left %llu bytes at %llu",
+             (unsigned long long) left[i].length,
+             (unsigned long long) left[i].offset);
+    look (h, false);
+    lessee_left (h->lessee, left, count, now_ms ());
+  }
+}
+
+/* ---- What is said to weftd. ---- */
+
+static bool
+must_declare (const struct answer *a)
+{
+  return a->status == 409 && strcmp (a->code, "declare") == 0;
+}
+
+static void
+have (void *owner)
+{
+  struct host_role *h = owner;
+
+  h->leases_busy &= ~LESSEE_DO_ASK;
+  for (unsigned i = 0; i < h->grants; i++)
+    TRACE (&h->proc, "has a lease of %llu bytes at %llu",
+           (unsigned long long) h->granted[i].length,
+           (unsigned long long) h->granted[i].offset);
+  if (h->stage == HOST_OVER)
+    h->grants = 0;
+  check_alone (h, h->granted, h->grants);
+  steps++;
+  if (h->grants > 0)
+    array_lease_grant (h->engine, h->granted, h->grants, sim_now);
+  look (h, true);
+  counters.leases += h->grants;
+  say_wants (h, lessee_asked);
+  host_take (h);
+}
+
+static void
+asked (struct call *c)
+{
+  struct host_role *h = c->owner;
+
+  h->asking = NULL;
+  memcpy (h->granted, c->granted, sizeof h->granted);
+  h->grants = lessee_granted (
+    h->lessee, c->answer.status, must_declare (&c->answer), h->granted,
+    c->answer.status == 200 ? c->grants : 0, LEASES_GRANTED_MAX, now_ms ());
+  call_unref (c);
+  later (h, have, h);
+}
+
+static void
+gave (struct call *c)
+{
+  struct host_role *h = c->owner;
+
+  h->giving = NULL;
+  h->leases_busy &= ~LESSEE_DO_GIVE;
+  lessee_gave (h->lessee, c->answer.status, must_declare (&c->answer),
+               now_ms ());
+  call_unref (c);
+  host_take (h);
+}
+
+static struct call *
+call (struct host_role *h, void (*answered) (struct call *))
+{
+  struct call *c = call_new (&h->proc, CALL_LEASES, h, answered);
+
+  c->refs++;
+  c->session_id = h->session;
+  strcpy (c->leases.instance, h->instance);
+  return c;
+}
+
+static struct cluster_part
+part (const struct array_range *r)
+{
+  return (struct cluster_part) { r->offset, r->length };
+}
+
+static void
+ask (struct host_role *h, const struct lessee_action *a)
+{
+  struct call *c = h->asking = call (h, asked);
+
+  for (unsigned i = 0; i < a->asks; i++) {
+    TRACE (&h->proc, "asks for %llu bytes at %llu, wishes %llu at %llu",
+           (unsigned long long) a->ask[i].must.length,
+           (unsigned long long) a->ask[i].must.offset,
+           (unsigned long long) a->ask[i].wish.length,
+           (unsigned long long) a->ask[i].wish.offset);
+    c->leases.ask[i] = (struct cluster_lease_ask) { part (&a->ask[i].must),
+                                                    part (&a->ask[i].wish) };
+  }
+  c->leases.asks = a->asks;
+  c->leases.wait_ms = a->wait_ms;
+  call_send (c, a->timeout_ms);
+}
+
+static struct cluster_part *
+parts (const struct array_range *list, size_t count)
+{
+  struct cluster_part *p = make ((count + 1) * sizeof *p);
+
+  for (size_t i = 0; i < count; i++)
+    p[i] = part (&list[i]);
+  return p;
+}
+
+static void
+send_give (void *owner)
+{
+  struct host_role *h = owner;
+  struct call *c = h->giving;
+  struct array_range *all;
+
+  if (c->leases.declare) {
+    c->leases.declared_count = array_lease_all (h->engine, &all);
+    c->leases.declared = parts (all, c->leases.declared_count);
+    free (all);
+    counters.declares++;
+  }
+  call_send (c, h->give_timeout_ms);
+}
+
+static void
+give (struct host_role *h, const struct lessee_action *a)
+{
+  struct call *c = h->giving = call (h, gave);
+
+  for (unsigned i = 0; i < a->count; i++)
+    TRACE (&h->proc, "gives %llu bytes at %llu",
+           (unsigned long long) a->ranges[i].length,
+           (unsigned long long) a->ranges[i].offset);
+  if (a->declare || a->recovered)
+    TRACE (&h->proc, "says number %llx,%s recovered %llx",
+           (unsigned long long) a->number, a->declare ? " declares," : "",
+           (unsigned long long) a->recovered);
+  c->leases.number = a->number;
+  c->leases.declare = a->declare;
+  c->leases.recovered = a->recovered;
+  c->leases.given = parts (a->ranges, a->count);
+  c->leases.given_count = a->count;
+  h->give_timeout_ms = a->timeout_ms;
+  counters.gives += a->count;
+  later (h, send_give, h);
+}
+
+/* ---- What is left, and what is recovered. ---- */
+
+static void
+leave (void *owner)
+{
+  struct host_role *h = owner;
+
+  h->leases_busy &= ~LESSEE_DO_LEAVE;
+  TRACE (&h->proc, "is to leave %llu bytes at %llu, wished %llu at %llu",
+         (unsigned long long) h->leave.must.length,
+         (unsigned long long) h->leave.must.offset,
+         (unsigned long long) h->leave.wish.length,
+         (unsigned long long) h->leave.wish.offset);
+  steps++;
+  if (h->stage != HOST_OVER)
+    array_lease_leave (h->engine, &h->leave.must, &h->leave.wish, sim_now);
+  host_take (h);
+}
+
+static void
+recover (struct host_role *h, const struct lessee_action *a)
+{
+  TRACE (&h->proc, "recovers %u ranges, the first of %llu bytes at %llu",
+         a->count, (unsigned long long) a->ranges[0].length,
+         (unsigned long long) a->ranges[0].offset);
+  check_alone (h, a->ranges, a->count);
+  counters.recoveries++;
+  steps++;
+  array_lease_recover (h->engine, a->ranges, a->count, sim_now);
+  look (h, false);
+  host_resync_orphans (h, a->ranges, a->count);
+}
+
+void
+leases_recovered (struct host_role *h, const struct array_range *ranges,
+                  unsigned count, bool ok)
+{
+  h->leases_busy &= ~LESSEE_DO_RECOVER;
+  TRACE (&h->proc, ok ? "has recovered" : "has not recovered");
+  for (unsigned g = 0; ok && g < w.grains; g++)
+    if (has (ranges, count, g))
+      shared_recovered (h, g);
+  steps++;
+  if (ok)
+    array_lease_recovered (h->engine, sim_now);
+  lessee_recovered (h->lessee, ok, now_ms ());
+}
+
+/* ---- All of it. ---- */
+
+bool
+leases_take (struct host_role *h)
+{
+  unsigned kinds = LESSEE_DO_ALL & ~h->leases_busy;
+  struct lessee_action a;
+
+  if (h->lessee == NULL || h->stage != HOST_SERVING ||
+      !lessee_next (h->lessee, now_ms (), kinds, &a))
+    return false;
+  steps++;
+  h->leases_busy |= a.kind;
+  switch (a.kind) {
+  case LESSEE_DO_LEAVE:
+    h->leave = a.leave;
+    later (h, leave, h);
+    break;
+  case LESSEE_DO_RECOVER:
+    recover (h, &a);
+    break;
+  case LESSEE_DO_GIVE:
+    give (h, &a);
+    break;
+  case LESSEE_DO_ASK:
+    ask (h, &a);
+    break;
+  case LESSEE_DO_ALL:
+    break;
+  }
+  return true;
+}
+
+uint64_t
+leases_due_ms (const struct host_role *h)
+{
+  if (h->lessee == NULL || h->stage != HOST_SERVING)
+    return UINT64_MAX;
+  return lessee_due_ms (h->lessee, now_ms (), LESSEE_DO_ALL & ~h->leases_busy);
+}
+
+bool
+leases_heard (struct host_role *h, const struct call *c)
+{
+  const struct answer *a = &c->answer;
+
+  if (h->lessee == NULL || a->status != 200)
+    return false;
+  return lessee_heard (h->lessee, a->generation, c->revoke, c->revokes,
+                       a->order_number, c->ranges, c->ranges_count, now_ms ());
+}
+
+/* The engines are made. */
+void
+leases_begin (struct host_role *h)
+{
+  if (!h->leases) { /* it writes alone */
+    for (unsigned g = 0; g < w.grains; g++)
+      shared_holds (h, g);
+    return;
+  }
+  h->lessee = lessee_new (w.config.lessee, w.layout.size, h->map.generation,
+                          h->map.order_number);
+  look (h, false);
+}
+
+void
+leases_end (struct host_role *h)
+{
+  struct call *c[2] = { h->asking, h->giving };
+
+  h->asking = h->giving = NULL;
+  for (unsigned i = 0; i < 2; i++)
+    if (c[i])
+      call_unref (c[i]);
+  lessee_free (h->lessee);
+  h->lessee = NULL;
+}

@@ -1,0 +1,350 @@
+/* zones.c: what may be read of grains that several hosts write (zones.h). */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "zones.h"
+
+#define NEVER UINT64_MAX
+
+struct value {
+  struct value *next;
+  uint64_t version;
+  bool zeroes;
+  uint64_t session;
+  uint64_t begun;     /* its write */
+  uint64_t done;      /* it has taken effect by then, whatever was lost since */
+  uint64_t low, high; /* its zone since the grain fell last */
+  uint64_t closed;    /* it has taken effect by then, or never will */
+  bool answered;
+  /* Since when a FLUSH of each host speaks for it; 0: none does. */
+  uint64_t spoken[ZONES_HOSTS];
+};
+struct grain {
+  struct value *values;
+  uint64_t promised; /* what was done before this never comes back */
+  uint64_t fell;     /* the moment before the first that counts */
+};
+struct zones {
+  unsigned grains;
+  struct grain *grain;
+  uint64_t told[ZONES_HOSTS]; /* up to here a FLUSH that failed has told */
+  uint64_t moment;            /* the newest that was heard of */
+};
+
+static void
+lower_to (uint64_t *to, uint64_t moment)
+{
+  if (*to > moment)
+    *to = moment;
+}
+
+static void
+raise_to (uint64_t *to, uint64_t moment)
+{
+  if (*to < moment)
+    *to = moment;
+}
+
+static void
+note (struct zones *z, uint64_t moment)
+{
+  raise_to (&z->moment, moment);
+}
+
+static struct value *
+add (struct grain *g, uint64_t version)
+{
+  struct value *v = calloc (1, sizeof *v);
+
+  if (v == NULL)
+    abort ();
+  *v = (struct value) { .next = g->values,
+                        .version = version,
+                        .done = NEVER,
+                        .low = NEVER,
+                        .closed = NEVER };
+  g->values = v;
+  return v;
+}
+
+struct zones *
+zones_new (unsigned grains)
+{
+  struct zones *z = calloc (1, sizeof *z);
+
+  if (z == NULL || (z->grain = calloc (grains, sizeof *z->grain)) == NULL)
+    abort ();
+  z->grains = grains;
+  for (unsigned i = 0; i < grains; i++) {
+    struct value *v = add (&z->grain[i], 0);
+
+    v->zeroes = true;
+    v->done = v->low = 0;
+    v->answered = true;
+  }
+  return z;
+}
+
+void
+zones_free (struct zones *z)
+{
+  struct value *v;
+
+  for (unsigned i = 0; i < z->grains; i++)
+    while ((v = z->grain[i].values) != NULL) {
+      z->grain[i].values = v->next;
+      free (v);
+    }
+  free (z->grain);
+  free (z);
+}
+
+static struct value *
+find (const struct grain *g, uint64_t version)
+{
+  struct value *v;
+
+  for (v = g->values; v && v->version != version; v = v->next)
+    ;
+  return v;
+}
+
+void
+zones_write (struct zones *z, unsigned g, uint64_t version, bool zeroes,
+             uint64_t session, uint64_t moment)
+{
+  struct value *v = add (&z->grain[g], version);
+
+  note (z, moment);
+  v->zeroes = zeroes;
+  v->session = session;
+  v->begun = v->high = moment;
+}
+
+/* The value that comes before it, and it before that, with this zone; NULL: none. */
+static const struct value *
+clash (const struct grain *g, const struct value *v, uint64_t low,
+       uint64_t high)
+{
+  const struct value *o;
+
+  for (o = g->values; o; o = o->next)
+    if (o != v && low < o->high && o->low < high)
+      break;
+  return o;
+}
+
+static const char *
+say (const char *what, const struct value *v)
+{
+  static char text[160];
+
+  snprintf (text, sizeof text, what, v->version, v->begun, v->low, v->high);
+  return text;
+}
+
+const char *
+zones_written (struct zones *z, unsigned g, uint64_t version, unsigned host,
+               uint64_t moment)
+{
+  struct grain *r = &z->grain[g];
+  struct value *v = find (r, version);
+  const struct value *o;
+
+  note (z, moment);
+  if (v == NULL) /* long written over, and that was flushed */
+    return NULL;
+  lower_to (&v->done, moment);
+  v->spoken[host] = moment;
+  v->answered = true;
+  if (v->begun <= r->fell) /* what there was of it may be lost */
+    return NULL;
+  lower_to (&v->low, v->closed < moment ? v->closed : moment);
+  o = clash (r, v, v->low, v->high);
+  return o ? say ("it was gone before it was answered: version %" PRIu64
+                  " was there since (begun %" PRIu64 ", low %" PRIu64
+                  ", high %" PRIu64 ")",
+                  o)
+           : NULL;
+}
+
+/* What is wrong if a read, or all that there is, is this value? */
+static const char *
+wrong (const struct grain *g, const struct value *v, uint64_t promised,
+       uint64_t begin, uint64_t end)
+{
+  uint64_t low = v->closed < end ? v->closed : end;
+  const struct value *o;
+
+  if (v->begun > end)
+    return "it was not written yet";
+  if (v->done < promised)
+    return "a newer one was flushed";
+  if (begin <= g->fell)
+    return NULL;
+  o = clash (g, v, low < v->low ? low : v->low,
+             begin > v->high ? begin : v->high);
+  return o ? say ("version %" PRIu64 " was there since (begun %" PRIu64
+                  ", low %" PRIu64 ", high %" PRIu64 ")",
+                  o)
+           : NULL;
+}
+
+const char *
+zones_read (struct zones *z, unsigned g, uint64_t version, uint64_t promised,
+            uint64_t begin, uint64_t end)
+{
+  struct grain *r = &z->grain[g];
+  struct value *only = NULL;
+  const char *why = "nobody has written it, or long ago";
+  unsigned possible = 0;
+
+  note (z, end);
+  for (struct value *v = r->values; v; v = v->next)
+    if (version ? v->version == version : v->zeroes) {
+      const char *not = wrong (r, v, promised, begin, end);
+
+      if (not!= NULL)
+        why = not;
+      else {
+        possible++;
+        only = v;
+      }
+    }
+  if (possible == 0)
+    return why;
+  if (possible == 1 && begin > r->fell) {
+    lower_to (&only->done, end);
+    lower_to (&only->low, only->closed < end ? only->closed : end);
+    raise_to (&only->high, begin);
+  }
+  return NULL;
+}
+
+const char *
+zones_kept (const struct zones *z, unsigned g, uint64_t version)
+{
+  const struct grain *r = &z->grain[g];
+
+  for (const struct value *v = r->values; v; v = v->next)
+    if ((version ? v->version == version : v->zeroes) && v->done >= r->promised)
+      return NULL;
+  return "a newer one was flushed";
+}
+
+uint64_t
+zones_promised (const struct zones *z, unsigned g)
+{
+  return z->grain[g].promised;
+}
+
+void
+zones_close (struct zones *z, unsigned g, bool (*over) (uint64_t),
+             uint64_t moment)
+{
+  note (z, moment);
+  for (struct value *v = z->grain[g].values; v; v = v->next)
+    if (v->low == NEVER && (v->answered || over (v->session))) {
+      lower_to (&v->closed, moment);
+      lower_to (&v->done, moment);
+    }
+}
+
+void
+zones_fall (struct zones *z, unsigned g)
+{
+  struct grain *r = &z->grain[g];
+
+  r->fell = z->moment;
+  for (struct value *v = r->values; v; v = v->next) {
+    v->low = v->closed = NEVER;
+    v->high = 0;
+  }
+}
+
+void
+zones_came (struct zones *z, unsigned g, unsigned host, uint64_t moment)
+{
+  note (z, moment);
+  for (struct value *v = z->grain[g].values; v; v = v->next)
+    if (v->low != NEVER && v->spoken[host] == 0)
+      v->spoken[host] = moment;
+}
+
+static void
+promise (struct grain *g, const struct value *v)
+{
+  raise_to (&g->promised, v->begun);
+}
+
+bool
+zones_flushed (struct zones *z, unsigned g, unsigned host, uint64_t begin)
+{
+  struct grain *r = &z->grain[g];
+  bool any = false;
+
+  for (struct value *v = r->values; v; v = v->next)
+    if (v->spoken[host] > z->told[host] && v->spoken[host] < begin) {
+      promise (r, v);
+      any = true;
+    }
+  return any;
+}
+
+void
+zones_flush_failed (struct zones *z, unsigned host, uint64_t begin)
+{
+  raise_to (&z->told[host], begin);
+}
+
+void
+zones_host_anew (struct zones *z, unsigned host)
+{
+  for (unsigned g = 0; g < z->grains; g++)
+    for (struct value *v = z->grain[g].values; v; v = v->next)
+      v->spoken[host] = 0;
+}
+
+void
+zones_promise (struct zones *z, unsigned g, uint64_t version)
+{
+  struct value *v = find (&z->grain[g], version);
+
+  if (v)
+    promise (&z->grain[g], v);
+}
+
+bool
+zones_owes (const struct zones *z, unsigned g, uint64_t session)
+{
+  const struct grain *r = &z->grain[g];
+
+  for (const struct value *v = r->values; v; v = v->next)
+    if (v->session == session && v->begun > r->promised)
+      return true;
+  return false;
+}
+
+void
+zones_forget (struct zones *z, unsigned g, uint64_t oldest)
+{
+  struct grain *r = &z->grain[g];
+  uint64_t past = 0;
+  struct value **p, *v;
+
+  for (v = r->values; v; v = v->next)
+    if (v->done < oldest && v->begun <= r->promised)
+      raise_to (&past, v->begun);
+  for (p = &r->values; (v = *p) != NULL;)
+    if (v->done < past) {
+      *p = v->next;
+      free (v);
+    }
+    else
+      p = &v->next;
+}
