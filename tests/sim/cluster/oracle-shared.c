@@ -73,6 +73,13 @@ shared_fall (unsigned g)
   zones_fall (zones, g);
 }
 
+void
+shared_undo (unsigned g)
+{
+  if (zones)
+    zones_undo (zones, g);
+}
+
 const char *
 shared_kept (unsigned g, uint64_t version)
 {

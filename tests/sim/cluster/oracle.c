@@ -838,6 +838,8 @@ oracle_power_cut (struct disk *d)
         here = true;
       else
         others &= whole (a, &w.copy[g][c]);
+    if (here)
+      shared_undo (g);
     if (here && (!others || shared_exposed (g)))
       weaken (g);
   }
@@ -998,6 +1000,10 @@ oracle_committed (const struct cluster_array_record *before,
   for (unsigned m = 0; m < w.layout.members; m++) {
     struct disk *d = place_disk (now, m);
 
+    for (unsigned g = 0; now->member[m].state != before->member[m].state &&
+                         g < w.grains;
+         g++)
+      shared_undo (g);
     if (now->member[m].state != MEMBER_IN_SYNC) {
       for (unsigned g = 0;
            before->member[m].state == MEMBER_IN_SYNC && g < w.grains; g++)

@@ -59,6 +59,10 @@ void shared_serving (const struct host_role *h);
 void shared_writer_gone (uint64_t session);
 void shared_changes (uint64_t session, unsigned g, unsigned member);
 void shared_fall (unsigned g);
+/* Another member is read from now on.  What a host has written to the former one, and has
+ * no answer for, it writes again; what was read of it there may be gone until then.
+ */
+void shared_undo (unsigned g);
 /* Somebody who held it has died, and it was not recovered yet: what one member loses is
  * gone.
  */

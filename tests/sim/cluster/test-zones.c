@@ -270,6 +270,26 @@ test_flush (void)
 }
 
 static void
+test_undo (void)
+{
+  begin ("a write without an answer may be gone and come again with its member");
+  writes (1, 0);
+  asks (2, 0);
+  GOOD (reads (2));
+  zones_undo (z, 0);
+  GOOD (reads (1));
+  GOOD (reads (2));
+  GOOD (answered (2, 0));
+  BAD (reads (1));
+
+  begin ("not one with an answer");
+  writes (1, 0);
+  writes (2, 0);
+  zones_undo (z, 0);
+  BAD (reads (1));
+}
+
+static void
 zeroes (uint64_t version, unsigned h)
 {
   zones_write (z, 0, version, true, 10 + h, ++moment);
@@ -312,6 +332,7 @@ main (void)
   test_reads ();
   test_closed ();
   test_flush ();
+  test_undo ();
   test_zeroes ();
   test_forget ();
   zones_free (z);

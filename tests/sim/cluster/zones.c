@@ -268,6 +268,16 @@ zones_fall (struct zones *z, unsigned g)
 }
 
 void
+zones_undo (struct zones *z, unsigned g)
+{
+  for (struct value *v = z->grain[g].values; v; v = v->next)
+    if (!v->answered) {
+      v->low = NEVER;
+      v->high = v->begun;
+    }
+}
+
+void
 zones_came (struct zones *z, unsigned g, unsigned host, uint64_t moment)
 {
   note (z, moment);

@@ -53,6 +53,10 @@ uint64_t zones_promised (const struct zones *z, unsigned g);
 void zones_close (struct zones *z, unsigned g, bool (*over) (uint64_t session),
                   uint64_t moment);
 void zones_fall (struct zones *z, unsigned g);
+/* What was read of a write that is not answered yet may be gone, until its host has
+ * written it anew.
+ */
+void zones_undo (struct zones *z, unsigned g);
 
 /* What is there now came to this host with a lease: its FLUSHes speak for it. */
 void zones_came (struct zones *z, unsigned g, unsigned host, uint64_t moment);
