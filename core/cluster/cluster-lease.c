@@ -601,6 +601,32 @@ cluster_lease_told (const struct cluster *c, const struct cluster_array *a,
                                              l->spans.span[i].end);
 }
 
+/* Does its session have something of what it asks for itself that an earlier ask waits
+ * for?  A host gives back nothing that it asks for (core/host/lessee.h): so both would
+ * wait until one of them asks no more.
+ */
+static bool
+holds_up (const struct cluster *c, const struct waiting *w)
+{
+  const struct spans *spans = &w->array->leases->spans;
+  const struct waiting *first;
+  struct cluster_part has;
+
+  TAILQ_FOREACH (first, &c->waitings, link) {
+    if (first == w)
+      break;
+    if (first->kind != WAIT_LEASES || first->array != w->array ||
+        !first->asked_back)
+      continue;
+    for (unsigned i = 0; i < first->asks; i++)
+      for (unsigned k = 0; k < w->asks; k++)
+        if (has_of (spans, &first->ask[i].must, w->session->rec.id, &has) &&
+            cluster_parts_meet (&has, &w->ask[k].must))
+          return true;
+  }
+  return false;
+}
+
 /* ---- What is due. ---- */
 
 void
@@ -624,6 +650,8 @@ cluster_lease_settle (struct cluster *c, struct cluster_array *a)
       grant (c, w);
     else if (why >= RECOVERING && !w->asked_back)
       ask_back (c, w);
+    else if (why == BEHIND && holds_up (c, w))
+      cluster_lease_late (c, w);
   }
 }
 

@@ -196,6 +196,33 @@ test_wish (void)
   assert (granted (writer, 0, size ()));
 }
 
+/* Two ask for what each has some of: the one that came later is refused at once, so that
+ * it gives back what the other needs.
+ */
+static void
+test_crossing (void)
+{
+  begin_free ();
+  ask (writer, 0, SECTOR);
+  ask (other, SECTOR, SECTOR);
+  assert (granted (writer, 0, SECTOR) && granted (other, SECTOR, 2 * SECTOR));
+  ask (writer, 0, 2 * SECTOR);
+  live_on (1);
+  assert (writer->lease_op != 0 && asked_back (other, SECTOR, 2 * SECTOR));
+  ask (other, 0, 2 * SECTOR);
+  assert (other->lease_op == 0);
+  expect_refused (other->lease, CLUSTER_CONFLICT, "leases-wait");
+  give (other, SECTOR, SECTOR);
+  assert (granted (writer, 0, 2 * SECTOR));
+  /* What it does not ask for it gives back while it asks: so that ask waits on. */
+  ask (other, 4 * SECTOR, SECTOR);
+  ask (writer, 4 * SECTOR, SECTOR);
+  assert (granted (other, 4 * SECTOR, 5 * SECTOR) && writer->lease_op != 0);
+  ask (other, SECTOR, SECTOR);
+  live_on (1);
+  assert (other->lease_op != 0 && writer->lease_op != 0);
+}
+
 /* All that is asked for is granted together, or nothing. */
 static void
 test_together (void)
@@ -1111,6 +1138,7 @@ main (void)
 
   test_begin ();
   test_wish ();
+  test_crossing ();
   test_together ();
   test_in_turn ();
   test_asked_back ();
