@@ -23,6 +23,7 @@ static struct map *
 take_answer (struct control *c, const json_t *reply)
 {
   const char *session = json_string_value (json_object_get (reply, "session"));
+  const json_t *leases;
   char why[512];
   struct map *m;
 
@@ -36,14 +37,15 @@ take_answer (struct control *c, const json_t *reply)
   }
   strcpy (c->session, session);
   c->generation = json_integer_value (json_object_get (reply, "generation"));
-  c->order = json_integer_value (
-    json_object_get (json_object_get (reply, "leases"), "order"));
+  leases = json_object_get (reply, "leases");
+  c->order = json_integer_value (json_object_get (leases, "order"));
+  c->declared = !json_is_true (json_object_get (leases, "declare"));
   m = map_from_json (json_object_get (reply, "map"), why, sizeof why);
   if (m == NULL) {
     nbdkit_error ("array %s: weftd's map is not usable: %s", params.array, why);
     return NULL;
   }
-  if (params.leases && !json_is_object (json_object_get (reply, "leases"))) {
+  if (params.leases && !json_is_object (leases)) {
     nbdkit_error ("array %s: weftd grants no leases: it is of an older Weft; "
                   "upgrade it, or give part=, too",
                   params.array);

@@ -62,6 +62,7 @@ struct control {
   const struct layout *layout;
   uint64_t heard_ms;          /* when the attach was sent that weftd granted */
   uint64_t generation, order; /* of that weftd; see control_order */
+  bool declared;              /* it knows that we have no leases, or all */
   struct worker worker[WORKERS];
   unsigned workers; /* that run */
   struct connecting connecting[ARRAY_MEMBERS_MAX];

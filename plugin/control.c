@@ -426,7 +426,7 @@ control_ready (struct control *c, struct engine *e, const bool connected[],
   c->host = host_new (&config, clock_ms ());
   if (params.leases)
     c->lessee = lessee_new (params.leases_kind, l->size, c->generation,
-                            c->order);
+                            c->declared, c->order);
   engine_trust (e, c->heard_ms + SESSION_TTL_MS);
   if (c->host && (c->lessee || !params.leases))
     return 0;

@@ -178,7 +178,8 @@ first_leases (const struct cluster *c, const struct cluster_array *a,
   all = told.count == 1 && told.ranges[0].length == a->layout.size;
   free (told.revoke);
   free (told.ranges);
-  return json_pack ("{so}", "order", text_number (all ? told.recover : 0));
+  return json_pack ("{so sb}", "order", text_number (all ? told.recover : 0),
+                    "declare", !s->lessee.declared);
 }
 
 json_t *

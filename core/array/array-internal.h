@@ -505,26 +505,6 @@ void member_tell (struct array *a, unsigned member, const char *fmt, ...)
 /* Find out anew which members count. */
 void member_count (struct array *a);
 
-/* array-lease.c: what is ours comes and goes. */
-void lease_init (struct array *a);
-void lease_free (struct array *a);
-/* Is the request leased, or can be now? */
-bool lease_has (struct array *a, struct req *q);
-/* The same; if not, it gives up its turn and waits, without any, until it is leased. */
-bool lease_take (struct array *a, struct req *q);
-/* The request is done. */
-void lease_done (struct array *a, struct req *q);
-void lease_grant (struct array *a, const struct array_range *granted,
-                  unsigned count);
-void lease_recover (struct array *a, const struct array_range *ranges,
-                    unsigned count);
-void lease_recovered (struct array *a);
-void lease_leave (struct array *a, const struct array_range *must,
-                  const struct array_range *wish);
-/* See whether all is done that is to be done before something is left. */
-void lease_look (struct array *a);
-void lease_check (const struct array *a);
-
 /* array-overdue.c: members that keep silent, members that are slow. */
 /* It is a stranger: there was no connection, or it broke.  What comes back may be
  * another disk.
@@ -586,6 +566,26 @@ void round_answered (struct array *a, struct aio *x, bool ok);
 void round_entered (struct array *a);
 void round_tick (struct array *a);
 uint64_t round_deadline (const struct array *a);
+
+/* array-lease.c: what is ours comes and goes. */
+void lease_init (struct array *a);
+void lease_free (struct array *a);
+/* Is the request leased, or can be now? */
+bool lease_has (struct array *a, struct req *q);
+/* The same; if not, it gives up its turn and waits, without any, until it is leased. */
+bool lease_take (struct array *a, struct req *q);
+/* The request is done. */
+void lease_done (struct array *a, struct req *q);
+void lease_grant (struct array *a, const struct array_range *granted,
+                  unsigned count);
+void lease_recover (struct array *a, const struct array_range *ranges,
+                    unsigned count);
+void lease_recovered (struct array *a);
+void lease_leave (struct array *a, const struct array_range *must,
+                  const struct array_range *wish);
+/* See whether all is done that is to be done before something is left. */
+void lease_look (struct array *a);
+void lease_check (const struct array *a);
 
 /* array-flush.c */
 void flush_begin (struct array *a, struct req *q);

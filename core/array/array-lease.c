@@ -217,8 +217,8 @@ change (struct spans *s, uint64_t at, uint64_t end, uint64_t from, uint64_t to)
   }
 }
 
-/* What was nobody's, as far as we know, is ours.  Others may have written there what is
- * not stable yet: any member may have some of it.
+/* What was nobody's, as far as we know, is ours.  Others may have written there a moment
+ * ago what is neither stable nor covered by rounds yet: any member may have some of it.
  */
 static void
 take (struct array *a, const struct array_range *ranges, unsigned count,
@@ -230,8 +230,11 @@ take (struct array *a, const struct array_range *ranges, unsigned count,
     if (clip (a, &ranges[i], &start, &end))
       change (&a->lease.spans, start, end, 0, owner);
   }
-  for (unsigned i = 0; i < a->layout->members; i++)
+  for (unsigned i = 0; i < a->layout->members; i++) {
     a->member[i].loose = a->former->wrote[i] = ++a->event;
+    a->member[i].wrote_ns = a->now_ns;
+  }
+  round_touch (a);
 }
 
 void

@@ -530,9 +530,6 @@ attach_again (struct cluster *c, uint64_t op, struct cluster_array *a,
         cluster_session_end (c, s, "its process has attached anew");
         continue;
       }
-      /* A weftd before this one has granted it, and it has not begun yet. */
-      if (s->rec.leases && !s->lessee.declared && !s->heard)
-        cluster_lease_declare (c, a, s, NULL, 0);
       s->last_live_ms = c->live_ms;
       s->alive = s->heard = true;
       cluster_reply_session (c, op, CLUSTER_REPLY_GRANT, a, s);

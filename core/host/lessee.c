@@ -57,6 +57,9 @@ struct lessee {
   struct lease_window window;
   uint64_t generation; /* the newest that was heard of */
   bool declared;       /* it knows what we have */
+  bool
+    doubted; /* a later one has said that it knows nothing of us: it is to be heard of
+                   first, and the one that we know of no more */
 
   struct array_range want[LESSEE_WANTS_MAX];
   unsigned wants;
@@ -235,6 +238,7 @@ static void
 renewed (struct lessee *l, uint64_t generation)
 {
   l->generation = generation;
+  l->doubted = false;
   undeclared (l);
   order_free (&l->next);
   /* What the array engine has of an order is declared: that one goes on, and the new
@@ -290,12 +294,13 @@ lessee_heard (struct lessee *l, uint64_t generation,
   bool news;
 
   (void) now_ms;
-  if (generation < l->generation)
+  if (generation < l->generation || (l->doubted && generation == l->generation))
     return false;
   if (generation > l->generation)
     renewed (l, generation);
   news = hear_revokes (l, revoke, revokes);
-  if (recover <= l->heard_order)
+  /* One that comes before all is declared might be declared with it, as ours. */
+  if (recover <= l->heard_order || !l->declared)
     return news;
   l->heard_order = recover;
   order_set (&l->next, recover, ranges, count);
@@ -427,8 +432,10 @@ lessee_gave (struct lessee *l, int status, bool declare, uint64_t now_ms)
   l->giving = false;
   l->kept = true;
   l->give_due_ms = status == 200 || old ? 0 : now_ms + HOST_RETRY_MS;
-  if (declare && !l->give_declares)
+  if (declare && !l->give_declares) {
     undeclared (l);
+    l->doubted = !old;
+  }
   else if (old || declare || l->give_declares == l->declared)
     give_over (l, LEFT);
   else if (status == 200) {
@@ -540,8 +547,10 @@ lessee_granted (struct lessee *l, int status, bool declare,
                     : now_ms + ASK_PAUSE_MS;
   if (l->asked_by < l->generation)
     return 0;
-  if (declare && l->declared)
+  if (declare && l->declared) {
     undeclared (l);
+    l->doubted = true;
+  }
   if (status != 200)
     return 0;
   for (unsigned i = 0; i < count; i++)
@@ -584,7 +593,8 @@ due_ms (const struct lessee *l, enum lessee_do kind)
     break;
   case LESSEE_DO_GIVE:
     ms = l->give_due_ms;
-    due = !l->giving && (l->declared || !l->asking) && something_to_give (l);
+    due = !l->giving && !l->doubted && (l->declared || !l->asking) &&
+          something_to_give (l);
     break;
   case LESSEE_DO_ASK:
     ms = l->ask_due_ms;
@@ -644,7 +654,7 @@ lessee_due_ms (const struct lessee *l, uint64_t now_ms, unsigned kinds)
 
 struct lessee *
 lessee_new (enum lessee_kind kind, uint64_t size, uint64_t generation,
-            uint64_t recovering)
+            bool declared, uint64_t recovering)
 {
   struct lessee *l = calloc (1, sizeof *l);
 
@@ -653,7 +663,7 @@ lessee_new (enum lessee_kind kind, uint64_t size, uint64_t generation,
   l->kind = kind;
   l->size = size;
   l->generation = generation;
-  l->declared = true;
+  l->declared = declared;
   l->heard_order = recovering;
   if (recovering > 0) {
     order_set (&l->order, recovering, &(struct array_range) { 0, size }, 1);

@@ -28,7 +28,9 @@
  *     knows one that was meant for an earlier one.
  *   - A weftd of another generation knows no leases: it is told all of them (a GIVE
  *     that declares) when no ASK is under way, and is asked for nothing before that.
- *     What an answer of another generation says of leases is not heard.
+ *     What an answer of another generation says of leases is not heard.  When weftd wants
+ *     all declared (409), it is a later one: that is heard of first, by a heartbeat, and
+ *     nothing more of the one before.  No order is taken before all is declared.
  */
 
 #ifndef WEFT_LESSEE_H
@@ -61,12 +63,13 @@ enum lessee_kind {
 
 struct lessee;
 
-/* size: of the array.  generation: of the weftd that granted the session, which knows
- * what we begin with.  recovering: we begin with the whole array, and the number of
+/* size: of the array.  generation: of the weftd that granted the session.  declared: it
+ * knows what we begin with.  recovering: we begin with the whole array, and the number of
  * the order to recover it; 0: we begin with nothing.  NULL: out of memory.
  */
 struct lessee *lessee_new (enum lessee_kind kind, uint64_t size,
-                           uint64_t generation, uint64_t recovering);
+                           uint64_t generation, bool declared,
+                           uint64_t recovering);
 void lessee_free (struct lessee *l);
 
 /* ---- Actions ---- */

@@ -454,7 +454,7 @@ attach (unsigned i)
     to_recover = h->recovers = true;
     fresh = false;
   }
-  h->l = lessee_new (test_random (3), BLOCKS * BLOCK, generation,
+  h->l = lessee_new (test_random (3), BLOCKS * BLOCK, generation, true,
                      first ? order : 0);
   CHECK (h->l);
 }

@@ -32,7 +32,7 @@ static void
 begin (enum lessee_kind kind, uint64_t recovering)
 {
   lessee_free (l);
-  l = lessee_new (kind, SIZE, FIRST, recovering);
+  l = lessee_new (kind, SIZE, FIRST, true, recovering);
   CHECK (l);
 }
 

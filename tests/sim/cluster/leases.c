@@ -379,7 +379,7 @@ leases_begin (struct host_role *h)
     return;
   }
   h->lessee = lessee_new (w.config.lessee, w.layout.size, h->map.generation,
-                          h->map.order_number);
+                          !h->map.declare, h->map.order_number);
   look (h, false);
 }
 

@@ -101,6 +101,7 @@ fill_leases (struct call *c, const struct cluster_output *o)
 
   cluster_lease_told (w.weftd.engine, o->array, o->session, &told);
   c->answer.order_number = told.recover;
+  c->answer.declare = !o->session->lessee.declared;
   c->revokes = told.revokes;
   c->revoke = make ((told.revokes + 1) * sizeof c->revoke[0]);
   for (unsigned i = 0; i < told.revokes; i++)

@@ -225,6 +225,7 @@ struct answer {
   uint8_t array[16];
   uint64_t generation;   /* weftd's */
   uint64_t order_number; /* to recover the ranges of the call; 0: none */
+  bool declare; /* of a grant: who shares by leases is to declare what it has */
   uint64_t round;        /* the highest of the array that is known */
   struct peer_address {  /* for a host, or a joining member */
     unsigned process;    /* that is to be asked */
