@@ -87,7 +87,7 @@ struct lessee {
   struct array_range give[LESSEE_GIVES_MAX];
   unsigned gives;
 
-  uint64_t heard_order;     /* the newest that weftd has told */
+  uint64_t heard_order;     /* the newest that this weftd has told */
   struct order order, next; /* the one that we are at; that comes then */
   enum recovery recovery;
   bool begun; /* the array engine has the ranges of the order */
@@ -239,6 +239,7 @@ renewed (struct lessee *l, uint64_t generation)
 {
   l->generation = generation;
   l->doubted = false;
+  l->heard_order = 0; /* it counts anew */
   undeclared (l);
   order_free (&l->next);
   /* What the array engine has of an order is declared: that one goes on, and the new
@@ -723,5 +724,5 @@ lessee_check (const struct lessee *l)
   assert (!given || l->giving || l->kept);
   assert ((l->order.number > 0) == (l->recovery != RECOVERY_NONE));
   assert (l->next.number == 0 || l->recovery != RECOVERY_NONE);
-  assert (l->order.number <= l->heard_order);
+  assert (l->next.number <= l->heard_order);
 }

@@ -254,6 +254,8 @@ mutant given-to-an-older-weftd "test-lessee test-lease-model" lessee.c \
 mutant older-order-is-carried-out test-lessee lessee.c \
   '  order_free (&l->next);
   /* What' '  /* What'
+mutant order-of-a-new-weftd-is-missed "test-lessee test-lease-model" lessee.c \
+  'l->heard_order = 0;' ';'
 mutant order-is-begun-twice test-lessee lessee.c \
   'if (recover <= l->heard_order)' 'if (recover == 0)'
 mutant recovered-is-given "test-lessee test-lease-model" lessee.c \

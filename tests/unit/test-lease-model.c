@@ -136,7 +136,7 @@ struct session {
 static struct call call[CALLS];
 static struct host host[HOSTS];
 static struct session session[HOSTS];
-static uint64_t now_ms, sequence, generation, orders;
+static uint64_t now_ms, sequence, generation, life, orders;
 static uint64_t orphans, ordered,
   order; /* `ordered` is by the order under way */
 static unsigned recoverer, sessions;
@@ -371,7 +371,7 @@ carry_out_beat (struct call *c, struct session *s)
   for (unsigned i = 0; i < HOSTS; i++)
     dying += session[i].id && session[i].dead;
   if (order == 0 && orphans && all_declared () && !dying && !fresh) {
-    order = generation << 32 | ++orders;
+    order = life << 32 | ++orders;
     ordered = orphans;
     recoverer = c->host;
   }
@@ -424,8 +424,9 @@ static void
 restart_weftd (void)
 {
   generation++;
+  life = test_random (1000);
   restarts++;
-  orphans = ordered = order = 0;
+  orphans = ordered = order = orders = 0;
   fresh = true;
   for (unsigned i = 0; i < HOSTS; i++) {
     session[i].declared = false;
@@ -448,7 +449,7 @@ attach (unsigned i)
   session[i] = (struct session) { .id = sessions, .declared = true };
   if (first) {
     orphans = ordered = 0;
-    order = generation << 32 | ++orders;
+    order = life << 32 | ++orders;
     recoverer = i;
     session[i].has = h->held = h->recovering = h->orphans = ALL;
     to_recover = h->recovers = true;
