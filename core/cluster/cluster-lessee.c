@@ -130,7 +130,8 @@ leases (struct cluster *c, uint64_t op, struct cluster_array *a,
                     s->rec.id, a->rec.name);
   else if (refuse_ranges (c, op, a, words))
     ;
-  else if (!s->lessee.declared && !words->declare)
+  else if (words->declare ? words->number >> 32 != c->identity.generation
+                          : !s->lessee.declared)
     cluster_refuse (c, op, CLUSTER_CONFLICT, "declare",
                     "weftd was started, and does not know which leases of "
                     "array %s session %016" PRIx64 " has: declare them",
