@@ -362,10 +362,7 @@ active [2] proctype Host ()
   :: atomic { alive[me] && !ended[me] && asking[me] == 0 && told[me] && asks < ASKS ->
        if
        :: !held[me] && heard_order[me] == 0 && !revoked[me] &&
-#ifndef ASK_BEFORE_ANSWER
-          !leaving[me] && !back[me] &&
-#endif
-          true -> asking[me] = MUST
+          !leaving[me] && !back[me] -> asking[me] = MUST
        :: asking[me] = WISH
        fi;
        asks++;
@@ -464,7 +461,10 @@ active [2] proctype Host ()
           :: else -> skip
           fi;
           if
-          :: told[me] && beat_order[me] != 0 &&
+          :: beat_order[me] != 0 &&
+#ifndef HEAR_UNTOLD
+             told[me] &&
+#endif
 #ifndef HEAR_AGAIN
              beat_order[me] != last_order[me] &&
 #endif
