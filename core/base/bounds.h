@@ -71,7 +71,7 @@
 #define LEASE_REGION_BYTES KiB (16)
 #define SESSION_LEASES_MAX 16384
 #define ARRAY_LEASES_MAX 65536
-#define LEASE_ASKS_MAX 4
+#define LEASE_ASKS_MAX 16
 #define LEASE_COLD_MS 10000
 
 /* Control connections to weftd. */

@@ -14,8 +14,9 @@
  * weftd's start nothing is granted at all before each lessee has declared what it holds,
  * or has ended (L4).
  *
- * Asks that can't be granted wait, in the order in which they came: an ask is granted as
- * a whole, and never what an earlier one waits for.  The first in its turn has the
+ * Asks that can't be granted wait, in the order in which they came, and nothing is granted
+ * that an earlier one waits for.  What is asked for by one call is granted together; where
+ * that takes long, what is free of it with the next tick.  The first in its turn has the
  * others' leases asked back; what a session is to give back is not kept anywhere, it is
  * what asks that wait need of it (cluster_lease_told).
  */
@@ -351,9 +352,10 @@ enum hindrance {
   TOO_MANY,   /* its session must give some back */
 };
 
-/* Does an earlier ask of another one wait for some of the same?  Returns its session. */
+/* Does an earlier call of another one wait for some of the same?  Returns its session. */
 static const struct cluster_session *
-ahead (const struct cluster *c, const struct waiting *w)
+ahead (const struct cluster *c, const struct waiting *w,
+       const struct cluster_part *must)
 {
   const struct waiting *first;
 
@@ -363,9 +365,8 @@ ahead (const struct cluster *c, const struct waiting *w)
     if (first->kind != WAIT_LEASES || first->array != w->array)
       continue;
     for (unsigned i = 0; i < first->asks; i++)
-      for (unsigned k = 0; k < w->asks; k++)
-        if (cluster_parts_meet (&first->ask[i].must, &w->ask[k].must))
-          return first->session;
+      if (cluster_parts_meet (&first->ask[i].must, must))
+        return first->session;
   }
   return NULL;
 }
@@ -394,12 +395,15 @@ has_too_many (const struct cluster *c, const struct waiting *w)
   return count > max;
 }
 
-/* who: the session for which it waits; NULL: no one of them. */
+/* Of the i-th that is asked for.  who: the session for which it waits; NULL: no one of
+ * them.
+ */
 static enum hindrance
-hindrance (const struct cluster *c, const struct waiting *w,
-           const struct cluster_session **who)
+hindrance_of (const struct cluster *c, const struct waiting *w, unsigned i,
+              const struct cluster_session **who)
 {
   const struct cluster_leases *l = w->array->leases;
+  const struct cluster_part *must = &w->ask[i].must;
   const struct span *x;
 
   *who = NULL;
@@ -407,15 +411,35 @@ hindrance (const struct cluster *c, const struct waiting *w,
     return STARTING;
   if (!is_able (w->array, w->session))
     return CHANGING;
-  if ((*who = ahead (c, w)))
+  if ((*who = ahead (c, w, must)))
     return BEHIND;
-  for (unsigned i = 0; i < w->asks; i++)
-    if ((x = others (&l->spans, &w->ask[i].must, w->session->rec.id))) {
-      *who = x->owner < LEASE_ORDERED ? cluster_session_find (c, x->owner)
-                                      : l->recoverer;
-      return x->owner < LEASE_ORDERED ? HELD : RECOVERING;
-    }
+  if ((x = others (&l->spans, must, w->session->rec.id))) {
+    *who = x->owner < LEASE_ORDERED ? cluster_session_find (c, x->owner)
+                                    : l->recoverer;
+    return x->owner < LEASE_ORDERED ? HELD : RECOVERING;
+  }
   return has_too_many (c, w) ? TOO_MANY : GRANTED;
+}
+
+/* The first of all; *free: how many of them could be granted. */
+static enum hindrance
+hindrance (const struct cluster *c, const struct waiting *w,
+           const struct cluster_session **who, unsigned *free)
+{
+  const struct cluster_session *his;
+  enum hindrance first = GRANTED, why;
+
+  *who = NULL;
+  *free = 0;
+  for (unsigned i = 0; i < w->asks; i++) {
+    why = hindrance_of (c, w, i, &his);
+    *free += why == GRANTED;
+    if (first == GRANTED && why != GRANTED) {
+      first = why;
+      *who = his;
+    }
+  }
+  return first;
 }
 
 /* Around what must be granted, as much of the wish as nobody else has, waits for or fights
@@ -464,22 +488,32 @@ around (const struct cluster *c, const struct waiting *w,
   return part_of (at, end);
 }
 
+/* Grant what can be of what is asked for. */
 static void
 grant (struct cluster *c, struct waiting *w)
 {
   struct cluster_array *a = w->array;
   struct cluster_session *s = w->session;
   const struct cluster_part all = { .length = a->layout.size };
+  const struct cluster_session *who;
   struct cluster_part granted[LEASE_ASKS_MAX];
+  bool free[LEASE_ASKS_MAX];
+  unsigned count = 0;
   bool alone = cluster_writer_next (c, a, cluster_array_writer (c, a)) == NULL;
 
+  for (unsigned i = 0; i < w->asks; i++)
+    free[i] = hindrance_of (c, w, i, &who) == GRANTED;
   for (unsigned i = 0; i < w->asks; i++) {
-    granted[i] = around (c, w, &w->ask[i].must, alone ? &all : &w->ask[i].wish);
-    spans_set (&a->leases->spans, granted[i].offset, end_of (&granted[i]),
-               s->rec.id);
+    if (!free[i])
+      continue;
+    granted[count] = around (c, w, &w->ask[i].must,
+                             alone ? &all : &w->ask[i].wish);
+    spans_set (&a->leases->spans, granted[count].offset,
+               end_of (&granted[count]), s->rec.id);
+    count++;
   }
-  s->lessee.gets += w->asks;
-  cluster_reply_leases (c, w->op, s, granted, w->asks);
+  s->lessee.gets += count;
+  cluster_reply_leases (c, w->op, s, granted, count);
   cluster_wait_end (c, w);
 }
 
@@ -635,6 +669,7 @@ cluster_lease_settle (struct cluster *c, struct cluster_array *a)
   const struct cluster_session *who;
   struct waiting *w, *next;
   enum hindrance why;
+  unsigned free;
 
   if (c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
     return;
@@ -645,7 +680,10 @@ cluster_lease_settle (struct cluster *c, struct cluster_array *a)
   TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->kind != WAIT_LEASES || w->array != a)
       continue;
-    why = hindrance (c, w, &who);
+    why = hindrance (c, w, &who, &free);
+    /* One range that its holder keeps for long must not hold up the others. */
+    if (free > 0 && w->deadline_ms > c->now_ms)
+      w->deadline_ms = c->now_ms;
     if (why == GRANTED)
       grant (c, w);
     else if (why >= RECOVERING && !w->asked_back)
@@ -660,10 +698,16 @@ cluster_lease_late (struct cluster *c, struct waiting *w)
 {
   const struct cluster_array *a = w->array;
   const struct cluster_session *who = NULL;
-  enum hindrance why = hindrance (c, w, &who);
+  unsigned free;
+  enum hindrance why = hindrance (c, w, &who, &free);
   struct cluster_problem *p;
   char holder[160] = "nobody yet", what[512];
 
+  if (free > 0 && c->read_only[0] == '\0' &&
+      !cluster_array_doubted (c, a, NULL, 0)) {
+    grant (c, w);
+    return;
+  }
   if (who)
     snprintf (holder, sizeof holder, "node %s, process %" PRIu64, who->rec.node,
               who->rec.pid);

@@ -149,8 +149,8 @@ gave (int status)
 static void
 test_ask (void)
 {
-  struct array_range many[] = { at (0, 4),  at (0, 4),   at (1, 2),  at (64, 4),
-                                at (96, 4), at (128, 4), at (160, 4) };
+  struct array_range many[LEASE_ASKS_MAX + 3] = { at (0, 4), at (0, 4),
+                                                  at (1, 2) };
 
   begin (LESSEE_NAIVE, 0);
   want_nothing ();
@@ -168,10 +168,12 @@ test_ask (void)
   want_nothing ();
 
   /* As many at once as may be, the first first, and none that another one has. */
-  lessee_wants (l, many, 7, now_ms);
+  for (unsigned i = 3; i < LEASE_ASKS_MAX + 3; i++)
+    many[i] = at (32 * i, 4);
+  lessee_wants (l, many, LEASE_ASKS_MAX + 3, now_ms);
   want (LESSEE_DO_ASK);
-  CHECK (a.asks == 4 && same (&a.ask[0].must, 0, 4) &&
-         same (&a.ask[1].must, 64, 4) && same (&a.ask[3].must, 128, 4));
+  CHECK (a.asks == LEASE_ASKS_MAX && same (&a.ask[0].must, 0, 4) &&
+         same (&a.ask[1].must, 96, 4) && same (&a.ask[3].must, 160, 4));
 
   begin (LESSEE_TOKEN, 0);
   wants (16, 4);
