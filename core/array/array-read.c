@@ -32,7 +32,9 @@
  * to wait for, and no member is lost.
  *
  * One of several writers reads so what lies outside its part, for there others write.
- * But it keeps the member, and looks each second whether the data copy can be read.
+ * But it keeps the member, and looks each second whether the data copy can be read.  Who
+ * writes by leases reads so what it has no lease of; what can't be read there it mends as
+ * a writer, when it has got one (array-lease.c).
  */
 
 #include <config.h>

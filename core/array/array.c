@@ -8,7 +8,8 @@
  * requests, array-member.c what a failure changes and array-epoch.c what a new
  * epoch does, array-join.c how a member joins, array-clear.c how intent bits fall
  * again, array-round.c how an old copy of a member's disk is told, array-witness.c
- * what is read while weftd is silent.
+ * what is read while weftd is silent, array-lease.c what is ours where that comes and
+ * goes.
  *
  * Words: a *request* (struct req) is what the client asked.  A *piece* is its
  * part within one stripe unit.  An *io* (struct aio) is asked of a member; it

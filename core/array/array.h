@@ -92,7 +92,8 @@ enum array_flags {
   ARRAY_COVER = 4,    /* FLUSH: wait as well until all that it stands for is
                          covered by rounds (array-round.c), so that all intent
                          bits may be cleared */
-  ARRAY_RECOVER = 8,  /* READ, WRITE, ZERO of a resync, within what array_lease_recover
+  ARRAY_RECOVER =
+    8, /* READ, WRITE, ZERO of a resync, within what array_lease_recover
                          has named: it need not wait until that is recovered */
 };
 

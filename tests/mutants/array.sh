@@ -436,3 +436,40 @@ mutant image-that-was-only-tried-is-answered test-array-part array-read.c \
   '    else if (only_reads (a, p) && p->bad & 1) {' '    else if (0) {'
 mutant joiner-is-not-asked test-array-part array-join.c \
   'if (round && a->round.shared &&' 'if (0 &&'
+
+# Leases: what is ours comes and goes.
+mutant lease-left-at-once "test-array-lease" array-lease.c \
+  'if (!g->fired && !in_use (a, g))' 'if (!g->fired)'
+mutant lease-left-before-images "test-array-lease" array-lease.c \
+  'if (!g->fired || !drained (a, g))' 'if (!g->fired)'
+mutant lease-left-before-copies-of-joiners test-array-lease array-lease.c \
+  'if (!images_written (a->images, i, g->sequence))' \
+  'if (member_counts (a, i) && !images_written (a->images, i, g->sequence))'
+mutant lease-left-while-it-is-read test-array-lease array-lease.c \
+  'if (q->leased && next_leaving' \
+  'if (q->leased && request_writes (q->r) && next_leaving'
+mutant lease-left-by-who-was-stopped test-array-lease array-lease.c \
+  '  struct leaving *g, *next;
+
+  if (a->stopped)
+    return;' '  struct leaving *g, *next;
+'
+mutant lease-granted-without-flush test-array-lease array-lease.c \
+  'a->member[i].loose = a->former->wrote[i] = ++a->event' ''
+mutant lease-granted-and-loss-untold test-array-lease array-lease.c \
+  'a->member[i].loose = a->former->wrote[i] = ++a->event' \
+  'a->member[i].loose = ++a->event'
+mutant lease-settles test-array-lease array-clear.c \
+  'a->clear.settle && !c->leases &&' 'a->clear.settle &&'
+mutant leaseless-read-as-a-writer "test-array-lease test-array-lessees" array-internal.h \
+  '(a->config.leases && !q->leased) ||' ''
+mutant leaseless-read-mends-nothing test-array-lease array-read.c \
+  'p->bad && a->config.leases && !q->leased' '0'
+mutant waits-for-a-lease-with-a-turn test-array-lease array-lease.c \
+  '  if (q->lock != LOCK_NONE)
+    range_drop (a, q);
+  q->waits = true;' '  q->waits = true;'
+mutant recovering-is-written test-array-lease array-lease.c \
+  'take (a, ranges, count, RECOVERING)' 'take (a, ranges, count, HELD)'
+mutant leaving-is-granted test-array-lease array-lease.c \
+  'change (s, start, end, 0, g->owner + 1);' ''
