@@ -199,22 +199,27 @@ begin_waiting (struct array *a)
     give_notice (a, NOTICE_LEASE);
 }
 
-/* Where it is this owner's (0: nobody's) it becomes that one's. */
-static void
+/* Where it is this owner's (0: nobody's) it becomes that one's; false: it is nowhere. */
+static bool
 change (struct spans *s, uint64_t at, uint64_t end, uint64_t from, uint64_t to)
 {
+  bool any = false;
+
   while (at < end) {
     uint64_t reach = spans_reach (s, at, end, from);
     unsigned i = spans_find (s, at);
 
-    if (reach > at)
+    if (reach > at) {
       spans_set (s, at, reach, to);
+      any = true;
+    }
     else if (i == s->count)
-      return;
+      break;
     else
       reach = s->span[i].start > at ? s->span[i].start : s->span[i].end;
     at = reach;
   }
+  return any;
 }
 
 /* What was nobody's, as far as we know, is ours.  Others may have written there a moment
@@ -224,12 +229,16 @@ static void
 take (struct array *a, const struct array_range *ranges, unsigned count,
       uint64_t owner)
 {
+  bool any = false;
+
   for (unsigned i = 0; i < count; i++) {
     uint64_t start, end;
 
     if (clip (a, &ranges[i], &start, &end))
-      change (&a->lease.spans, start, end, 0, owner);
+      any |= change (&a->lease.spans, start, end, 0, owner);
   }
+  if (!any)
+    return;
   for (unsigned i = 0; i < a->layout->members; i++) {
     a->member[i].loose = a->former->wrote[i] = ++a->event;
     a->member[i].wrote_ns = a->now_ns;
