@@ -119,6 +119,57 @@ mutant zeroes-are-made-by-anybody test-cluster-part cluster-bad.c \
 mutant fence-of-a-node-forgets-a-part test-cluster-part cluster-fence.c \
   'if (cluster_over_runs (c, s))' 'if (0)'
 
+# Leases (L1, L2, L4).
+mutant lease-of-another-is-granted test-cluster-lease cluster-lease.c \
+  'if ((x = others (&l->spans, &w->ask[i].must, w->session->rec.id))) {' \
+  'if ((x = others (&l->spans, &w->ask[i].must, w->session->rec.id)) &&
+        x->owner >= LEASE_ORDERED) {'
+mutant wish-takes-what-another-has test-cluster-lease cluster-lease.c \
+  '  end = at;
+' ''
+mutant wish-takes-what-another-waits-for test-cluster-lease cluster-lease.c \
+  'end_of (theirs) > end_of (must) && theirs->offset < end' '0'
+mutant later-ask-goes-first test-cluster-lease cluster-lease.c \
+  'if ((*who = ahead (c, w)))' 'if (0)'
+mutant old-give-is-carried-out test-cluster-lease cluster-lessee.c \
+  'if (words->number <= s->lessee.number)' 'if (0)'
+mutant liar-is-believed test-cluster-lease cluster-lease.c \
+  'if (others (spans, &declared[i], s->rec.id))' 'if (0)'
+mutant orphan-is-recovered-under-a-writer test-cluster-lease cluster-lease.c \
+  'if (cluster_over_waits (a, 0) || (s = pick_recoverer (c, a)) == NULL)' \
+  'if ((s = pick_recoverer (c, a)) == NULL)'
+mutant orphan-is-not-recovered test-cluster-lease cluster-lease.c \
+  'hand_all (&l->spans, s->rec.id, LEASE_ORPHAN);' 'hand_all (&l->spans, s->rec.id, 0);'
+mutant recoverer-that-dies-has-done-it test-cluster-lease cluster-lease.c \
+  'hand_all (&l->spans, LEASE_ORDERED, LEASE_ORPHAN);' 'hand_all (&l->spans, LEASE_ORDERED, 0);'
+mutant other-order-counts-as-done test-cluster-lease cluster-lease.c \
+  'if (l->recoverer == s && l->order == order) {' 'if (l->recoverer == s) {'
+mutant recoverer-leaves-as-if-it-were-done test-cluster-lease cluster-lease.c \
+  'if (!s->lessee.unequal)
+    hand_all' 'hand_all'
+mutant dead-one-is-forgotten-with-weftd test-cluster-lease cluster-lease.c \
+  'if (has_any (&l->spans, LEASE_ORPHAN) || !s->lessee.declared)' 'if (0)'
+mutant undeclared-one-leaves-nothing test-cluster-lease cluster-lease.c \
+  'LEASE_ORPHAN) || !s->lessee.declared)' 'LEASE_ORPHAN))'
+mutant grant-before-all-have-declared test-cluster-lease cluster-lease.c \
+  '  if (l->starting)
+    return STARTING;
+' ''
+mutant lease-in-an-older-epoch test-cluster-lease cluster-lease.c \
+  'return s->alive && s->epoch == a->rec.epoch;' 'return s->alive;'
+mutant hot-region-is-wished-for test-cluster-lease cluster-lease-map.c \
+  'if (met->region[i].heat >= LEASE_HOT)
+      return begins' 'if (0)
+      return begins'
+mutant hot-for-ever test-cluster-lease cluster-lease-map.c \
+  '(met->region[i].heat /= 2) > 0' '(met->region[i].heat /= 1) > 0'
+mutant too-many-leases test-cluster-lease cluster-lease.c \
+  'return count > max;' 'return 0;'
+mutant nobody-is-woken-for-a-lease test-cluster-lease cluster-tell.c \
+  's->lessee.told_news != s->lessee.news ||' ''
+mutant lessee-beside-a-part test-cluster-lease cluster-attach.c \
+  '!(rec->leases && attach->leases)' '!(rec->leases || attach->leases)'
+
 # Members that go out.
 mutant last-copy-goes-out "sim-cluster test-cluster-lost" cluster-lost.c \
   'if (a->rec.member[member].state != MEMBER_IN_SYNC ||

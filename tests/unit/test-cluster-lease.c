@@ -283,6 +283,11 @@ test_in_turn (void)
   assert (granted (writer, 3 * SECTOR, MiB (1)));
   give (other, SECTOR, SECTOR);
   assert (granted (reader, SECTOR, 3 * SECTOR));
+  /* The same from the other side. */
+  ask (other, MiB (3), SECTOR);
+  ask (reader, MiB (3) - SECTOR, 2 * SECTOR);
+  ask_wish (writer, MiB (2), SECTOR, MiB (2), MiB (4));
+  assert (granted (writer, MiB (2), MiB (3) - SECTOR));
 }
 
 /* Who is to give something back hears it at once; who waits for too long asks again. */
