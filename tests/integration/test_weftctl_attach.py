@@ -462,6 +462,58 @@ def test_detach_after_the_death_of_nbdfuse(cluster, ctl):
     assert w.env["WEFT_RUN_DIR"] not in run("losetup", "-a").stdout
 
 
+# --- All of the array, beside other hosts, by leases ----------------------------------
+
+
+def test_each_attaches_all(cluster, ctl):
+    """This host's weftctl, and the array process of another: both write all over, and
+    each reads what the other wrote."""
+    c = cluster(members=3, size="64M")
+    c.terminate("array")
+    w = ctl(c)
+    shared = ["attach", "a", "--shared", "--fuse", "--node", "h2"]
+    # As of another host its number is none of this one's.
+    with Nbdkit("weft", "array=a", f"admin={c.admin}", "node=h1", "mode=shared",
+                wrap=["unshare", "--pid", "--fork", "--kill-child"]) as other:
+        device = w(*shared).strip()
+        assert {(s["node"], s["mode"], s["leases"], s["part"])
+                for s in c.get("/api/v1/sessions")["sessions"]} == \
+            {(n, "shared", True, None) for n in ("h1", "h2")}
+        h = connected(other.uri)
+        with open(device, "r+b", buffering=0) as f:
+            for i in range(3):
+                h.pwrite(bytes([i + 1]) * 4096, 4096 * i)
+                h.flush()
+                f.seek(4096 * i)
+                f.write(b"2" * 4096)
+                os.fsync(f.fileno())
+                assert h.pread(4096, 4096 * i) == b"2" * 4096
+        h.shutdown()
+        shown = c.get("/api/v1/arrays/a/leases")
+        assert shown["shared"] and shown["conflicts"] >= 3
+        assert "h1" in w("array", "leases", "a")
+
+        # Again it is the same; what is another is refused.
+        assert w(*shared).strip() == device
+        line = w("attach", "a", "--node", "h2", status=FAILED)
+        assert "beside other hosts" in line and "detach" in line
+        for words, status in ((["--part", "0+8M"], FAILED), ([], REFUSED)):
+            line = ctl(c)("attach", "a", *words, "--node", "h3", status=status)
+            assert "h1" in line or "h2" in line, line
+        assert len(c.get("/api/v1/sessions")["sessions"]) == 2
+        w("detach", "a")
+        assert [s["node"] for s in c.get("/api/v1/sessions")["sessions"]] == \
+            ["h1"]
+        assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
+
+
+def test_shared_has_no_such_array(cluster, ctl):
+    c = cluster(members=3, size="32M", no_array=True)
+    w = ctl(c)
+    assert "b" in w("attach", "b", "--shared", status=REFUSED)
+    assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
+
+
 # --- A part of the array, beside other hosts ----------------------------------------
 
 
