@@ -105,6 +105,10 @@ fuzz_seeds (void (*seed) (const void *data, size_t size))
     "2, 3.0]}, \"members\": [{\"service_us\": 4, \"suspect\": true, "
     "\"latency\": {\"sum_us\": 1, \"counts\": []}}]}}",
     "{\"member\": 2, \"round\": 7, \"reason\": \"it is gone\"}",
+    "{\"instance\": \"h1\", \"number\": 7, \"give\": [[0, 512], [4096, "
+    "1.0]], "
+    "\"declare\": [], \"recovered\": 3, \"ask\": [{\"must\": [512, 512], "
+    "\"wish\": [0, 1048576]}], \"wait_ms\": 2000}",
     "{\"name\": \"a\", \"layout\": \"raid-10\", \"unit\": 65536, \"groups\": "
     "1, "
     "\"dup\": \"sync-client\", \"disks\": "
