@@ -320,14 +320,13 @@ err:
 static void
 array_cleanup (void)
 {
-  bool clean;
+  bool clean, recovered;
 
   if (engine == NULL)
     return;
   hangup_stop ();
   loss_stop ();
-  if (params.leases)
-    control_lease_stop (control);
+  recovered = !params.leases || control_lease_stop (control);
   clean = engine_end (engine, !options.readonly, DRAIN_TIMEOUT_MS);
   if (control)
     control_stop (control);
@@ -341,7 +340,7 @@ array_cleanup (void)
                   "attached");
   if (clean && following)
     following_flushed_all (following);
-  control_end (control, clean);
+  control_end (control, clean && recovered);
   following_end (following);
   engine_free (engine);
   served_end ();

@@ -285,11 +285,11 @@ all_ended (const struct control *c)
   return true;
 }
 
-void
+bool
 control_lease_stop (struct control *c)
 {
   uint64_t until_ms = clock_ms () + STOP_MS;
-  bool ended;
+  bool ended, recovered;
 
   pthread_mutex_lock (&c->lock);
   c->lease_quit = true;
@@ -307,4 +307,8 @@ control_lease_stop (struct control *c)
     engine_abandon (c->engine);
   for (; c->lease_workers > 0; c->lease_workers--)
     pthread_join (c->lease_worker[c->lease_workers - 1].thread, NULL);
+  pthread_mutex_lock (&c->lock);
+  recovered = c->lessee && lessee_order (c->lessee) == 0;
+  pthread_mutex_unlock (&c->lock);
+  return recovered;
 }
