@@ -149,8 +149,10 @@ have (void *owner)
     h->grants = 0;
   check_alone (h, h->granted, h->grants);
   steps++;
-  if (h->grants > 0)
+  if (h->grants > 0) {
+    oracle_came (h);
     array_lease_grant (h->engine, h->granted, h->grants, sim_now);
+  }
   look (h, true);
   counters.leases += h->grants;
   say_wants (h, lessee_asked);
@@ -297,6 +299,7 @@ recover (struct host_role *h, const struct lessee_action *a)
   check_alone (h, a->ranges, a->count);
   counters.recoveries++;
   steps++;
+  oracle_came (h);
   array_lease_recover (h->engine, a->ranges, a->count, sim_now);
   look (h, false);
   host_resync_orphans (h, a->ranges, a->count);

@@ -244,7 +244,7 @@ shared_came (struct host_role *h, unsigned g)
   if (oracle_session_ended (h->session))
     return;
   check_equal (h, g);
-  oracle_came (h);
+  oracle_moment++;
   grains[g].holder = h->session;
   grains[g].exposed = false;
   zones_close (zones, g, oracle_session_ended, oracle_moment);

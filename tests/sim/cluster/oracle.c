@@ -1000,9 +1000,8 @@ oracle_committed (const struct cluster_array_record *before,
   for (unsigned m = 0; m < w.layout.members; m++) {
     struct disk *d = place_disk (now, m);
 
-    for (unsigned g = 0; now->member[m].state != before->member[m].state &&
-                         g < w.grains;
-         g++)
+    for (unsigned g = 0;
+         now->member[m].state != before->member[m].state && g < w.grains; g++)
       shared_undo (g);
     if (now->member[m].state != MEMBER_IN_SYNC) {
       for (unsigned g = 0;

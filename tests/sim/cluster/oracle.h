@@ -41,8 +41,6 @@ void oracle_check_stable (unsigned g, uint64_t floor, const char *what);
 uint64_t oracle_agreed (unsigned g, const char *what, bool spots);
 /* Has every member that has a copy of it all that it should have, as far as weftd knows? */
 bool oracle_whole (unsigned g);
-/* It comes to this host: what any member has of it, and loses, its FLUSHes speak for. */
-void oracle_came (const struct host_role *h);
 /* The moment of the oldest request under way. */
 uint64_t oracle_oldest (void);
 

@@ -272,7 +272,8 @@ test_flush (void)
 static void
 test_undo (void)
 {
-  begin ("a write without an answer may be gone and come again with its member");
+  begin (
+    "a write without an answer may be gone and come again with its member");
   writes (1, 0);
   asks (2, 0);
   GOOD (reads (2));
@@ -322,6 +323,13 @@ test_forget (void)
   if (zones_owes (z, 0, 10) || zones_owes (z, 0, 12))
     BAD ("it owes what was flushed");
   writes (100, 0);
+  if (!zones_owes (z, 0, 10))
+    BAD (NULL);
+
+  begin ("a write may come after one that began later and was flushed");
+  asks (1, 0);
+  writes (2, 1);
+  flushes (1);
   if (!zones_owes (z, 0, 10))
     BAD (NULL);
 }

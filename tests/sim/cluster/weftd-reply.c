@@ -100,8 +100,11 @@ fill_leases (struct call *c, const struct cluster_output *o)
   struct cluster_lease_told told;
 
   cluster_lease_told (w.weftd.engine, o->array, o->session, &told);
-  c->answer.order_number = told.recover;
   c->answer.declare = !o->session->lessee.declared;
+  /* Who attaches is only told of one that it begins with. */
+  if (o->reply == CLUSTER_REPLY_SESSION ||
+      (told.count == 1 && told.ranges[0].length == o->array->layout.size))
+    c->answer.order_number = told.recover;
   c->revokes = told.revokes;
   c->revoke = make ((told.revokes + 1) * sizeof c->revoke[0]);
   for (unsigned i = 0; i < told.revokes; i++)

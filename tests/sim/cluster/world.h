@@ -593,6 +593,8 @@ void oracle_committed (const struct cluster_array_record *before,
 void oracle_linked (const struct host_role *h, unsigned member);
 void oracle_relinked (const struct host_role *h, unsigned member, bool aged);
 bool oracle_reconnected (void);
+/* A lease has come to it: what any member has, and loses, its FLUSHes speak for. */
+void oracle_came (const struct host_role *h);
 void oracle_quiet (void);
 void oracle_bits_fell (void);
 /* oracle-shared.c: the host has a lease of the grain; nobody else writes there from now

@@ -20,7 +20,7 @@ struct value {
   uint64_t done;      /* it has taken effect by then, whatever was lost since */
   uint64_t low, high; /* its zone since the grain fell last */
   uint64_t closed;    /* it has taken effect by then, or never will */
-  bool answered;
+  bool answered, flushed;
   /* Since when a FLUSH of each host speaks for it; 0: none does. */
   uint64_t spoken[ZONES_HOSTS];
 };
@@ -287,8 +287,9 @@ zones_came (struct zones *z, unsigned g, unsigned host, uint64_t moment)
 }
 
 static void
-promise (struct grain *g, const struct value *v)
+promise (struct grain *g, struct value *v)
 {
+  v->flushed = true;
   raise_to (&g->promised, v->begun);
 }
 
@@ -335,7 +336,7 @@ zones_owes (const struct zones *z, unsigned g, uint64_t session)
   const struct grain *r = &z->grain[g];
 
   for (const struct value *v = r->values; v; v = v->next)
-    if (v->session == session && v->begun > r->promised)
+    if (v->session == session && v->done >= r->promised && !v->flushed)
       return true;
   return false;
 }
