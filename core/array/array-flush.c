@@ -36,13 +36,25 @@
 
 #include "array-internal.h"
 
+/* What a repair wrote, or who makes orphans equal, is what other copies have: nothing is
+ * lost with it.  Its FLUSH speaks for that alone, and tells no client of anything else.
+ */
+static bool
+repairs (const struct array *a, const struct array_client *c)
+{
+  return c && (c == a->own || c->recovers);
+}
+
 void
 flush_begin (struct array *a, struct req *q)
 {
   q->busy = true;
   q->shift = a->clear.shifts;
   q->begun = a->event;
-  q->failed = a->untold || (q->r->client && q->r->client->owed);
+  if (q->r->client)
+    q->r->client->recovers |= (q->r->flags & ARRAY_RECOVER) != 0;
+  q->failed = (a->untold && !(q->r->client && q->r->client->recovers)) ||
+              (q->r->client && q->r->client->owed);
   q->mark = images_mark (a->images);
   q->need = alloc_zeroed (a->layout->members * sizeof q->need[0]);
   for (unsigned i = 0; i < a->layout->members; i++) {
@@ -92,7 +104,7 @@ array_client_close (struct array *a, struct array_client *c)
 
   TAILQ_FOREACH (q, &a->requests, link)
     assert (q->r->client != c);
-  for (unsigned i = 0; i < a->layout->members; i++)
+  for (unsigned i = 0; !repairs (a, c) && i < a->layout->members; i++)
     raise_to (&a->former->wrote[i], c->wrote[i]);
   TAILQ_REMOVE (&a->clients, c, link);
   free (c);
@@ -105,6 +117,7 @@ flush_wrote (struct array *a, const struct array_request *r)
 
   if (r->flags & ARRAY_FUA)
     return; /* it is stable */
+  r->client->recovers |= (r->flags & ARRAY_RECOVER) != 0;
   a->event++;
   for (uint64_t done = 0; done < r->length; done += at.length) {
     layout_map (a->layout, r->offset + done, r->length - done, &at);
@@ -133,8 +146,7 @@ flush_gone (struct array *a, unsigned member)
       continue;
     c->owed = true;
     raise_to (&c->gone, c->wrote[member]);
-    /* What a repair wrote is what other copies have: nothing is lost with it. */
-    if (c == a->own)
+    if (repairs (a, c))
       continue;
     any = true;
     raise_to (&a->gone, c->wrote[member]);
@@ -237,7 +249,7 @@ flush_look (struct array *a)
       req_fail (a, q, EIO);
       if (c && q->begun >= c->gone)
         c->owed = false;
-      if (c != a->own && q->begun >= a->gone)
+      if (!repairs (a, c) && q->begun >= a->gone)
         a->untold = false;
     }
     flush_forget (a, q);

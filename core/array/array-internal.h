@@ -309,6 +309,7 @@ struct array_next {
 /* A client that writes (array-flush.c). */
 struct array_client {
   TAILQ_ENTRY (array_client) link; /* a->clients */
+  bool recovers;                   /* it makes orphans equal (ARRAY_RECOVER) */
   bool owed;     /* its next FLUSH is to fail: writes of its may be gone ... */
   uint64_t gone; /* ... that were acknowledged up to this event */
   /* For each member: the event of its last write with a copy there that was not

@@ -510,6 +510,62 @@ test_flush (void)
   }
 }
 
+static int
+flush_by (struct array_client *c, unsigned flags)
+{
+  struct array_request f = FLUSH;
+
+  f.client = c;
+  f.flags = flags;
+  return carry_out (&f);
+}
+
+static void
+lose_cache (unsigned member)
+{
+  lose (member);
+  answer_all ();
+  give_back (member, 1, "iiii");
+  answer_all ();
+}
+
+/* Who makes orphans equal is no client: what is lost of others it does not hear instead
+ * of them, and they hear nothing of what is lost of its own.
+ */
+static void
+test_flush_of_recovery (void)
+{
+  struct array_range orphan = { 2 * UNIT, UNIT };
+  struct array_request w = WRITE (0, UNIT, ones),
+                       copy = WRITE (2 * UNIT, UNIT, ones);
+  struct array_client *copier, *third;
+
+  start_as (LAYOUT_RAID10, true);
+  copier = copy.client = array_client_open (a);
+  third = array_client_open (a);
+  copy.flags = ARRAY_RECOVER;
+  leave (2 * UNIT, UNIT);
+  assert (left (2 * UNIT, UNIT));
+  array_lease_recover (a, &orphan, 1, now);
+  rig_take ();
+  assert (flush_by (client, 0) == 0);
+
+  assert (carry_out (&w) == 0);
+  lose_cache (0);
+  assert (flush_by (copier, ARRAY_RECOVER) == 0);
+  assert (flush_by (third, 0) == EIO); /* for nobody was told yet */
+  assert (flush_by (third, 0) == 0);
+  assert (flush_by (client, 0) == EIO && flush_by (client, 0) == 0);
+
+  assert (carry_out (&copy) == 0);
+  lose_cache (0);
+  assert (flush_by (third, 0) == 0 && flush_by (client, 0) == 0);
+  assert (flush_by (copier, ARRAY_RECOVER) == EIO);
+  assert (flush_by (copier, ARRAY_RECOVER) == 0);
+  array_client_close (a, copier);
+  end ();
+}
+
 /* Until the copies are equal only who makes them equal begins there. */
 static void
 test_recover (void)
@@ -832,6 +888,7 @@ main (void)
   test_bad_spot ();
   test_waits_without_turn ();
   test_flush ();
+  test_flush_of_recovery ();
   test_recover ();
   test_stop ();
   test_all ();
