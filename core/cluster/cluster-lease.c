@@ -235,7 +235,7 @@ cluster_lease_end (struct cluster *c, struct cluster_array *a,
 static void
 order (struct cluster *c, struct cluster_leases *l, struct cluster_session *s)
 {
-  l->order = (uint64_t) c->life << 32 | ++c->order_count;
+  l->order = c->identity.generation << 32 | ++c->order_count;
   l->recoverer = s;
   s->lessee.news++;
 }

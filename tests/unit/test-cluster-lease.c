@@ -616,7 +616,7 @@ test_attach_again (void)
   assert (writer->session == id && !session (writer)->lessee.declared);
   declare (writer, 0, 0);
   UNTIL (writer->heard.recover);
-  assert (writer->heard.recover != order);
+  assert (writer->heard.recover > order); /* of a weftd before */
   assert (writer->heard.ranges[0].length == size ());
 }
 
