@@ -33,6 +33,11 @@ struct copier {
   struct array_client *client; /* whose copying it is */
   uint8_t *buf;                /* a stripe unit */
   struct nbd_handle *door[ARRAY_MEMBERS_MAX];
+  /* As weftd had said when it began.  Where several write, a later map may know of a
+   * member what this one did not, and then it would seem to be newer than those asked
+   * before.
+   */
+  uint64_t reach[ARRAY_MEMBERS_MAX];
   uint64_t told; /* extents, to people */
 };
 
@@ -83,6 +88,13 @@ reason (void)
   return text ? text : "no answer in time";
 }
 
+/* While others go on with rounds, those that weftd has heard of last differ. */
+static uint64_t
+reach_of (const struct map_member *mm)
+{
+  return params.shared && mm->known ? UINT64_MAX : mm->reach;
+}
+
 static int
 read_map (struct copier *t, unsigned m)
 {
@@ -116,8 +128,10 @@ read_map (struct copier *t, unsigned m)
   if (error)
     free (bits);
   else
-    /* While others go on with rounds, those that weftd has heard of last differ. */
-    resync_map (t->resync, params.shared && mm.known ? UINT64_MAX : mm.reach,
+    resync_map (t->resync,
+                params.shared && t->reach[m] < reach_of (&mm)
+                  ? t->reach[m]
+                  : reach_of (&mm),
                 data_bytes, bits, size);
   map_member_free (&mm);
   return error;
@@ -245,6 +259,13 @@ run (struct engine *e, const struct layout *l, struct control *c,
   t.buf = malloc (l->unit);
   if (t.resync == NULL || t.buf == NULL)
     goto out;
+  for (unsigned m = 0; m < l->members; m++) {
+    struct map_member mm = { .reach = 0 };
+
+    if (control_member (c, m, &mm))
+      t.reach[m] = reach_of (&mm);
+    map_member_free (&mm);
+  }
   t.client = engine_client_open (e);
   for (;;) {
     engine_recorded (e, states);

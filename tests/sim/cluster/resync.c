@@ -33,6 +33,10 @@ struct copier {
   uint8_t *buf; /* of all hot grains */
   struct conn *conn[PLACES_MAX];
   uint64_t late_at;
+  /* As the map said when it began.  Where several write, a later map may know of a member
+   * what this one did not, and then it would seem to be newer than those asked before.
+   */
+  uint64_t reach[PLACES_MAX];
 };
 
 static void
@@ -97,11 +101,19 @@ limit (struct copier *t)
   process_after (&t->host->proc, w.config.connect_ms * MS, late, t->host);
 }
 
+static uint64_t
+reach (const struct copier *t, unsigned m)
+{
+  const struct host_role *h = t->host;
+  uint64_t now = h->map.peer[m].reach;
+
+  return h->part_length > 0 && t->reach[m] < now ? t->reach[m] : now;
+}
+
 static void
 answered (struct conn *c, struct nbd *n)
 {
   struct copier *t = c->owner;
-  struct host_role *h = t->host;
   unsigned m = conn_place (t->conn, c);
 
   if (n->error) {
@@ -116,7 +128,7 @@ answered (struct conn *c, struct nbd *n)
     uint8_t *bits = make (sizeof n->bits);
 
     memcpy (bits, &n->bits, sizeof n->bits);
-    resync_map (t->resync, h->map.peer[m].reach, w.config.member_bytes, bits,
+    resync_map (t->resync, reach (t, m), w.config.member_bytes, bits,
                 sizeof n->bits);
     close_door (t, m);
   }
@@ -432,6 +444,8 @@ begin (struct host_role *h, enum resync_mode mode,
   t->resync = resync_new (&w.layout, ranges, count, mode);
   t->client = array_client_open (h->engine);
   t->buf = make (w.grains * grain_bytes);
+  for (unsigned m = 0; m < w.layout.members; m++)
+    t->reach[m] = h->map.peer[m].reach;
   if (mode == RESYNC_OF_ORPHANS) {
     t->ranges = make (count * sizeof *ranges);
     memcpy (t->ranges, ranges, count * sizeof *ranges);
