@@ -263,7 +263,8 @@ shared_recovered (struct host_role *h, unsigned g)
   for (unsigned c = 0; c < w.layout.copies; c++) {
     const struct copy *at = &w.copy[g][c];
 
-    place_disk (store_array (), at->member)->slots[at->slot].cut = false;
+    if (store_array ()->member[at->member].state == MEMBER_IN_SYNC)
+      place_disk (store_array (), at->member)->slots[at->slot].cut = false;
   }
   shared_came (h, g);
   if (v == GARBAGE)
