@@ -375,14 +375,14 @@ mutant reads-of-others-are-not-held test-array-part array-read.c \
 mutant reads-of-others-are-kept test-array-part array-read.c \
   'if (error == 0 && !holds (a, p)) {' 'if (error == 0) {'
 mutant reads-of-ours-are-held test-array-part array-internal.h \
-  'return a->config.readonly || !array_ours (a, offset, length);' 'return true;'
+  'return a->config.readonly || (a->config.leases' 'return true || (a->config.leases'
 mutant extents-of-others-are-not-held test-array-part array-extents.c \
-  'if (!array_holds_reads (a, q->r->offset, q->r->length))
+  'if (!array_holds_reads (a, q, q->r->offset, q->r->length))
     ask' 'if (1)
     ask'
 mutant held-extents-are-forgotten test-array-part array-extents.c \
   'q->busy && !q->asked &&
-        !array_holds_reads (a, q->r->offset, q->r->length))' 'q->busy && 0)'
+        !array_holds_reads (a, q, q->r->offset, q->r->length))' 'q->busy && 0)'
 mutant bad-spot-of-others-is-mended test-array-part array-read.c \
   'if (p->bad && !only_reads (a, p) && !a->stopped)' 'if (p->bad && !a->stopped)'
 mutant bad-spot-of-others-loses-the-member test-array-part array-read.c \
