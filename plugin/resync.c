@@ -129,9 +129,8 @@ read_map (struct copier *t, unsigned m)
     free (bits);
   else
     resync_map (t->resync,
-                params.shared && t->reach[m] < reach_of (&mm)
-                  ? t->reach[m]
-                  : reach_of (&mm),
+                params.shared && t->reach[m] < reach_of (&mm) ? t->reach[m]
+                                                              : reach_of (&mm),
                 data_bytes, bits, size);
   map_member_free (&mm);
   return error;

@@ -187,6 +187,11 @@ resync_map (struct resync *r, uint64_t reach, uint64_t data_bytes,
   struct map *map = &r->map[r->member];
 
   assert (r->asked == RESYNC_MAP && map->bits == NULL);
+  /* What weftd has said of rounds is as old as the epoch; but all these members are ones
+   * that this host works with, and none of their disks is an old copy.
+   */
+  if (r->mode == RESYNC_OF_ORPHANS)
+    reach = UINT64_MAX;
   *map = (struct map) {
     .bits = bits, .bytes = bytes, .data_bytes = data_bytes, .reach = reach
   };
