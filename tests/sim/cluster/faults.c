@@ -681,6 +681,14 @@ kill_weftd_too (struct host_role *h)
   kill_weftd_once ();
 }
 
+static void
+stop_weftd (struct host_role *h)
+{
+  (void) h;
+  if (w.weftd.proc.life)
+    w.weftd.proc.frozen_until = sim_now + between (200, 9000) * MS;
+}
+
 /* What happens to one that shares the array by leases, while ranges move; perhaps with
  * something else close behind.
  */
@@ -690,7 +698,7 @@ lessee_fault (void)
   void (*const one[]) (struct host_role *) = {
     stop_writer,      kill_writer,    kill_writer,   part_from_weftd,
     part_from_member, leave_and_lose, lose_and_end,  keep_from_weftd,
-    kill_weftd_too,   kill_weftd_too, detach_writer,
+    kill_weftd_too,   kill_weftd_too, detach_writer, stop_weftd,
   };
   struct host_role *h = some_writer ();
 

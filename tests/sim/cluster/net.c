@@ -119,7 +119,10 @@ call_arrives (struct event *e)
 {
   struct call *c = (struct call *) e;
 
-  if (c->over || c->from->life != c->life) { /* its connection is closed */
+  bool closed = c->over || c->from->life != c->life;
+
+  /* What weftd has in its socket it reads, though nobody waits for the answer. */
+  if (closed && !(c->met && c->met == w.weftd.proc.life)) {
     call_unref (c);
     return;
   }
@@ -131,6 +134,8 @@ call_arrives (struct event *e)
   switch (process_life (&w.weftd.proc, w.weftd.proc.life, NULL)) {
   case LIFE_FROZEN:
     w.weftd.deaf_at = sim_now;
+    if (c->kind == CALL_LEASES)
+      c->met = w.weftd.proc.life;
     event_push (e, again ());
     return;
   case LIFE_GONE:
