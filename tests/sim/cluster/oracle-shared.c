@@ -251,6 +251,31 @@ shared_came (struct host_role *h, unsigned g)
   zones_came (zones, g, h->proc.number, oracle_moment);
 }
 
+/* Of members that weftd does not know to have the process that they had when all was
+ * written it says which rounds they have noted: the copy that is taken is the one with
+ * more of them, and not the data.
+ */
+void
+shared_recovers (const struct host_role *h)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  for (unsigned g = 0; zones && g < w.grains; g++) {
+    uint64_t least = UINT64_MAX, most = 0;
+
+    for (unsigned c = 0; c < w.layout.copies; c++) {
+      uint64_t reach = h->map.peer[w.copy[g][c].member].reach;
+
+      if (a->member[w.copy[g][c].member].state != MEMBER_IN_SYNC)
+        continue;
+      least = reach < least ? reach : least;
+      most = reach > most ? reach : most;
+    }
+    if (grains[g].exposed && least < most)
+      shared_fall (g);
+  }
+}
+
 /* It was made equal, and flushed. */
 void
 shared_recovered (struct host_role *h, unsigned g)

@@ -446,6 +446,8 @@ begin (struct host_role *h, enum resync_mode mode,
   t->buf = make (w.grains * grain_bytes);
   for (unsigned m = 0; m < w.layout.members; m++)
     t->reach[m] = h->map.peer[m].reach;
+  if (mode == RESYNC_AT_ATTACH || mode == RESYNC_OF_ORPHANS)
+    shared_recovers (h);
   if (mode == RESYNC_OF_ORPHANS) {
     t->ranges = make (count * sizeof *ranges);
     memcpy (t->ranges, ranges, count * sizeof *ranges);

@@ -604,6 +604,8 @@ void oracle_bits_fell (void);
 void shared_holds (struct host_role *h, unsigned g);
 void shared_came (struct host_role *h, unsigned g);
 void shared_recovered (struct host_role *h, unsigned g);
+/* It begins to make copies equal, with this map. */
+void shared_recovers (const struct host_role *h);
 
 /* ---- Checks (check.c) ---- */
 
