@@ -194,6 +194,18 @@ struct cluster {
   uint32_t order_count;      /* the same, of orders to recover */
 };
 
+static inline uint64_t
+cluster_part_end (const struct cluster_part *p)
+{
+  return p->offset + p->length;
+}
+
+static inline struct cluster_part
+cluster_part_of (uint64_t start, uint64_t end)
+{
+  return (struct cluster_part) { .offset = start, .length = end - start };
+}
+
 /* The files stand here from the ground up: each calls only those that stand before
  * it here.
  */
@@ -712,10 +724,21 @@ void cluster_lease_detached (struct cluster_array *a,
 /* It has ended. */
 void cluster_lease_end (struct cluster *c, struct cluster_array *a,
                         struct cluster_session *s);
-/* Order what is to be recovered, and grant what can be granted. */
-void cluster_lease_settle (struct cluster *c, struct cluster_array *a);
-/* An ask has waited for long enough: refuse it. */
-void cluster_lease_late (struct cluster *c, struct waiting *w);
+/* The first span in the range that somebody else has; NULL: nobody else has any. */
+const struct span *cluster_lease_other (const struct spans *spans,
+                                        const struct cluster_part *p,
+                                        uint64_t id);
+/* Has every lessee declared what it holds?  What nobody holds of an array that is to be
+ * recovered are orphans then.
+ */
+bool cluster_lease_begun (const struct cluster *c, struct cluster_array *a);
+/* Are there orphans, and no order is under way?  Where there are none, nothing is to be
+ * recovered.
+ */
+bool cluster_lease_orphans (struct cluster *c, struct cluster_array *a);
+/* The session is to recover all orphans. */
+void cluster_lease_order (struct cluster *c, struct cluster_array *a,
+                          struct cluster_session *s);
 
 /* cluster-join.c */
 /* Does the joining member get every write?  So it is when the writer works in the
@@ -782,6 +805,12 @@ void cluster_session_lost_end (struct cluster *c, struct waiting *w);
  */
 void cluster_session_committed (struct cluster *c, struct cluster_array *a,
                                 bool prepared);
+
+/* cluster-lease-grant.c */
+/* Order what is to be recovered, and grant what can be granted. */
+void cluster_lease_settle (struct cluster *c, struct cluster_array *a);
+/* An ask has waited for long enough: refuse it. */
+void cluster_lease_late (struct cluster *c, struct waiting *w);
 
 /* cluster-rekey.c */
 /* At weftd's start. */

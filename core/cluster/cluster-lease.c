@@ -13,12 +13,6 @@
  * were not made equal; and what one holds is granted to nobody else (L1, L2).  After
  * weftd's start nothing is granted at all before each lessee has declared what it holds,
  * or has ended (L4).
- *
- * Asks that can't be granted wait, in the order in which they came, and nothing is granted
- * that an earlier one waits for.  What is asked for by one call is granted together; where
- * that takes long, what is free of it with the next tick.  The first in its turn has the
- * others' leases asked back; what a session is to give back is not kept anywhere, it is
- * what asks that wait need of it (cluster_lease_told).
  */
 
 #include <config.h>
@@ -29,21 +23,6 @@
 #include <string.h>
 
 #include "cluster-internal.h"
-
-/* A session that has too many leases is asked back so many. */
-#define LEASES_BACK 64
-
-static uint64_t
-end_of (const struct cluster_part *p)
-{
-  return p->offset + p->length;
-}
-
-static struct cluster_part
-part_of (uint64_t start, uint64_t end)
-{
-  return (struct cluster_part) { .offset = start, .length = end - start };
-}
 
 /* ---- The table. ---- */
 
@@ -74,12 +53,12 @@ has_any (const struct spans *spans, uint64_t owner)
   return false;
 }
 
-/* The first span in the range that somebody else has; NULL: nobody else has any. */
-static const struct span *
-others (const struct spans *spans, const struct cluster_part *p, uint64_t id)
+const struct span *
+cluster_lease_other (const struct spans *spans, const struct cluster_part *p,
+                     uint64_t id)
 {
   for (unsigned i = spans_find (spans, p->offset);
-       i < spans->count && spans->span[i].start < end_of (p); i++)
+       i < spans->count && spans->span[i].start < cluster_part_end (p); i++)
     if (spans->span[i].owner != id)
       return &spans->span[i];
   return NULL;
@@ -138,7 +117,8 @@ cluster_lease_fits (const struct cluster_array *a, const struct cluster_part *p)
 
   return p->offset < size && p->length > 0 && p->length <= size - p->offset &&
          p->offset % LEASE_BYTES == 0 &&
-         (end_of (p) % LEASE_BYTES == 0 || end_of (p) == size);
+         (cluster_part_end (p) % LEASE_BYTES == 0 ||
+          cluster_part_end (p) == size);
 }
 
 bool
@@ -149,11 +129,12 @@ cluster_lease_declare (struct cluster *c, struct cluster_array *a,
   struct spans *spans = &a->leases->spans;
 
   for (unsigned i = 0; i < count; i++)
-    if (others (spans, &declared[i], s->rec.id))
+    if (cluster_lease_other (spans, &declared[i], s->rec.id))
       return false;
   hand_all (spans, s->rec.id, 0);
   for (unsigned i = 0; i < count; i++)
-    spans_set (spans, declared[i].offset, end_of (&declared[i]), s->rec.id);
+    spans_set (spans, declared[i].offset, cluster_part_end (&declared[i]),
+               s->rec.id);
   /* What it was recovering it goes on to recover. */
   if (!s->lessee.declared)
     s->lessee.unequal = count > 0 && a->rec.to_recover &&
@@ -168,7 +149,7 @@ cluster_lease_give (struct cluster *c, struct cluster_array *a,
                     struct cluster_session *s, const struct cluster_part *given)
 {
   struct spans *spans = &a->leases->spans;
-  uint64_t at = given->offset, end = end_of (given), next;
+  uint64_t at = given->offset, end = cluster_part_end (given), next;
 
   for (; at < end; at = next) {
     unsigned i = spans_find (spans, at);
@@ -232,9 +213,13 @@ cluster_lease_end (struct cluster *c, struct cluster_array *a,
 
 /* ---- Orders to recover. ---- */
 
-static void
-order (struct cluster *c, struct cluster_leases *l, struct cluster_session *s)
+void
+cluster_lease_order (struct cluster *c, struct cluster_array *a,
+                     struct cluster_session *s)
 {
+  struct cluster_leases *l = a->leases;
+
+  hand_all (&l->spans, LEASE_ORPHAN, LEASE_ORDERED);
   l->order = c->identity.generation << 32 | ++c->order_count;
   l->recoverer = s;
   s->lessee.news++;
@@ -248,24 +233,14 @@ cluster_lease_begin (struct cluster *c, struct cluster_array *a,
   if (a->leases)
     return;
   leases_new (a);
-  spans_set (&a->leases->spans, 0, a->layout.size, LEASE_ORDERED);
-  order (c, a->leases, s);
+  spans_set (&a->leases->spans, 0, a->layout.size, LEASE_ORPHAN);
+  cluster_lease_order (c, a, s);
   s->lessee.told_news = s->lessee.news; /* the answer says it */
   set_to_recover (c, a, true);
 }
 
-/* May it have something new?  It must know which members count. */
-static bool
-is_able (const struct cluster_array *a, const struct cluster_session *s)
-{
-  return s->alive && s->epoch == a->rec.epoch;
-}
-
-/* Has every lessee declared what it holds?  What nobody holds of an array that is to be
- * recovered are orphans then.
- */
-static bool
-has_begun (const struct cluster *c, struct cluster_array *a)
+bool
+cluster_lease_begun (const struct cluster *c, struct cluster_array *a)
 {
   struct cluster_leases *l = a->leases;
   const struct cluster_session *s = NULL;
@@ -288,468 +263,19 @@ has_begun (const struct cluster *c, struct cluster_array *a)
   return true;
 }
 
-/* Who is to recover the orphans: one that waits for some, or else the one with the lowest
- * number.
- */
-static struct cluster_session *
-pick_recoverer (const struct cluster *c, const struct cluster_array *a)
+bool
+cluster_lease_orphans (struct cluster *c, struct cluster_array *a)
 {
-  struct cluster_session *s = NULL, *lowest = NULL;
-  const struct waiting *w;
-
-  TAILQ_FOREACH (w, &c->waitings, link)
-    for (unsigned i = 0; w->kind == WAIT_LEASES && w->array == a && i < w->asks;
-         i++) {
-      const struct cluster_part *must = &w->ask[i].must;
-      const struct span *x = others (&a->leases->spans, must,
-                                     w->session->rec.id);
-
-      if (x && x->owner == LEASE_ORPHAN && is_able (a, w->session))
-        return w->session;
-    }
-  while ((s = cluster_writer_next (c, a, s)))
-    if (is_able (a, s) && (lowest == NULL || s->rec.id < lowest->rec.id))
-      lowest = s;
-  return lowest;
-}
-
-/* One order at a time: what becomes an orphan meanwhile is for the next one. */
-static void
-recover_orphans (struct cluster *c, struct cluster_array *a)
-{
-  struct cluster_leases *l = a->leases;
-  struct cluster_session *s = NULL;
+  const struct cluster_leases *l = a->leases;
+  const struct cluster_session *s = NULL;
   bool unequal = false;
 
   if (!a->rec.to_recover || l->order != 0)
-    return;
-  if (!has_any (&l->spans, LEASE_ORPHAN)) {
-    while ((s = cluster_writer_next (c, a, s)))
-      unequal |= s->lessee.unequal;
-    set_to_recover (c, a, unequal);
-    return;
-  }
-  if (cluster_over_waits (a, 0) || (s = pick_recoverer (c, a)) == NULL)
-    return;
-  hand_all (&l->spans, LEASE_ORPHAN, LEASE_ORDERED);
-  order (c, l, s);
-  cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
-               "Node %s, process %" PRIu64 ", is to recover what a process "
-               "that has ended had of array %s.",
-               s->rec.node, s->rec.pid, a->rec.name);
-}
-
-/* ---- Grants. ---- */
-
-/* What has to happen before an ask is granted. */
-enum hindrance {
-  GRANTED,
-  STARTING,   /* all must have declared */
-  CHANGING,   /* its session must work in the array's epoch */
-  BEHIND,     /* an earlier ask must have been granted */
-  RECOVERING, /* orphans must have been recovered */
-  HELD,       /* others must give back what they hold */
-  TOO_MANY,   /* its session must give some back */
-};
-
-/* Does an earlier call of another one wait for some of the same?  Returns its session. */
-static const struct cluster_session *
-ahead (const struct cluster *c, const struct waiting *w,
-       const struct cluster_part *must)
-{
-  const struct waiting *first;
-
-  TAILQ_FOREACH (first, &c->waitings, link) {
-    if (first == w)
-      break;
-    if (first->kind != WAIT_LEASES || first->array != w->array)
-      continue;
-    for (unsigned i = 0; i < first->asks; i++)
-      if (cluster_parts_meet (&first->ask[i].must, must))
-        return first->session;
-  }
-  return NULL;
-}
-
-/* How many leases may each lessee have? */
-static unsigned
-leases_max (const struct cluster *c, const struct cluster_array *a)
-{
-  const struct cluster_session *s = NULL;
-  unsigned lessees = 0, share;
-
-  while ((s = cluster_writer_next (c, a, s)))
-    lessees++;
-  share = ARRAY_LEASES_MAX / (lessees ? lessees : 1);
-  return share < SESSION_LEASES_MAX ? share : SESSION_LEASES_MAX;
-}
-
-static bool
-has_too_many (const struct cluster *c, const struct waiting *w)
-{
-  const struct spans *spans = &w->array->leases->spans;
-  unsigned max = leases_max (c, w->array), count = w->asks;
-
-  for (unsigned i = 0; spans->count + w->asks > max && i < spans->count; i++)
-    count += spans->span[i].owner == w->session->rec.id;
-  return count > max;
-}
-
-/* Of the i-th that is asked for.  who: the session for which it waits; NULL: no one of
- * them.
- */
-static enum hindrance
-hindrance_of (const struct cluster *c, const struct waiting *w, unsigned i,
-              const struct cluster_session **who)
-{
-  const struct cluster_leases *l = w->array->leases;
-  const struct cluster_part *must = &w->ask[i].must;
-  const struct span *x;
-
-  *who = NULL;
-  if (l->starting)
-    return STARTING;
-  if (!is_able (w->array, w->session))
-    return CHANGING;
-  if ((*who = ahead (c, w, must)))
-    return BEHIND;
-  if ((x = others (&l->spans, must, w->session->rec.id))) {
-    *who = x->owner < LEASE_ORDERED ? cluster_session_find (c, x->owner)
-                                    : l->recoverer;
-    return x->owner < LEASE_ORDERED ? HELD : RECOVERING;
-  }
-  return has_too_many (c, w) ? TOO_MANY : GRANTED;
-}
-
-/* The first of all; *free: how many of them could be granted. */
-static enum hindrance
-hindrance (const struct cluster *c, const struct waiting *w,
-           const struct cluster_session **who, unsigned *free)
-{
-  const struct cluster_session *his;
-  enum hindrance first = GRANTED, why;
-
-  *who = NULL;
-  *free = 0;
-  for (unsigned i = 0; i < w->asks; i++) {
-    why = hindrance_of (c, w, i, &his);
-    *free += why == GRANTED;
-    if (first == GRANTED && why != GRANTED) {
-      first = why;
-      *who = his;
-    }
-  }
-  return first;
-}
-
-/* Around what must be granted, as much of the wish as nobody else has, waits for or fights
- * for.
- */
-static struct cluster_part
-around (const struct cluster *c, const struct waiting *w,
-        const struct cluster_part *must, const struct cluster_part *wish)
-{
-  struct cluster_array *a = w->array;
-  const struct spans *spans = &a->leases->spans;
-  uint64_t start = wish->offset, end = end_of (wish), at;
-  const struct waiting *other;
-
-  /* What others wait for. */
-  TAILQ_FOREACH (other, &c->waitings, link)
-    for (unsigned i = 0; other != w && other->kind == WAIT_LEASES &&
-                         other->array == a && i < other->asks;
-         i++) {
-      const struct cluster_part *theirs = &other->ask[i].must;
-
-      if (end_of (theirs) > end_of (must) && theirs->offset < end)
-        end = theirs->offset > end_of (must) ? theirs->offset : end_of (must);
-      if (theirs->offset < must->offset && end_of (theirs) > start)
-        start = end_of (theirs) < must->offset ? end_of (theirs) : must->offset;
-    }
-  end = cluster_lease_cool (c, a, end_of (must), end);
-  start = cluster_lease_cool_down (c, a, must->offset, start);
-  for (at = end_of (must); at < end;) {
-    uint64_t next = spans_reach (spans, spans_reach (spans, at, end, 0), end,
-                                 w->session->rec.id);
-
-    if (next == at)
-      break;
-    at = next;
-  }
-  end = at;
-  for (at = must->offset; at > start;) {
-    uint64_t next = spans_reach_down (
-      spans, spans_reach_down (spans, at, start, 0), start, w->session->rec.id);
-
-    if (next == at)
-      break;
-    at = next;
-  }
-  return part_of (at, end);
-}
-
-/* Grant what can be of what is asked for. */
-static void
-grant (struct cluster *c, struct waiting *w)
-{
-  struct cluster_array *a = w->array;
-  struct cluster_session *s = w->session;
-  const struct cluster_part all = { .length = a->layout.size };
-  const struct cluster_session *who;
-  struct cluster_part granted[LEASE_ASKS_MAX];
-  bool free[LEASE_ASKS_MAX];
-  unsigned count = 0;
-  bool alone = cluster_writer_next (c, a, cluster_array_writer (c, a)) == NULL;
-
-  for (unsigned i = 0; i < w->asks; i++)
-    free[i] = hindrance_of (c, w, i, &who) == GRANTED;
-  for (unsigned i = 0; i < w->asks; i++) {
-    if (!free[i])
-      continue;
-    granted[count] = around (c, w, &w->ask[i].must,
-                             alone ? &all : &w->ask[i].wish);
-    spans_set (&a->leases->spans, granted[count].offset,
-               end_of (&granted[count]), s->rec.id);
-    count++;
-  }
-  s->lessee.gets += count;
-  cluster_reply_leases (c, w->op, s, granted, count);
-  cluster_wait_end (c, w);
-}
-
-/* ---- What is asked back. ---- */
-
-/* What the session has of this range, as one range; false: nothing.  What it may be
- * recovering is not to be given back: so the range ends there.
- */
-static bool
-has_of (const struct spans *spans, const struct cluster_part *p, uint64_t id,
-        struct cluster_part *has)
-{
-  uint64_t start = UINT64_MAX, end = 0;
-
-  for (unsigned i = spans_find (spans, p->offset);
-       i < spans->count && spans->span[i].start < end_of (p); i++) {
-    const struct span *x = &spans->span[i];
-
-    if (x->owner >= LEASE_ORDERED && end > 0)
-      break;
-    if (x->owner != id)
-      continue;
-    if (start == UINT64_MAX)
-      start = x->start > p->offset ? x->start : p->offset;
-    end = x->end < end_of (p) ? x->end : end_of (p);
-  }
-  if (end == 0)
     return false;
-  *has = part_of (start, end);
-  return true;
-}
-
-/* It is the turn of this ask: those who have what it needs are told. */
-static void
-ask_back (struct cluster *c, struct waiting *w)
-{
-  struct cluster_array *a = w->array;
-  struct cluster_session *s = NULL;
-  struct cluster_part has;
-
-  w->asked_back = true;
-  if (has_too_many (c, w))
-    w->session->lessee.news++;
-  for (unsigned i = 0; i < w->asks; i++) {
-    uint64_t start = UINT64_MAX, end = 0;
-
-    while ((s = cluster_writer_next (c, a, s))) {
-      if (s == w->session ||
-          !has_of (&a->leases->spans, &w->ask[i].must, s->rec.id, &has))
-        continue;
-      s->lessee.news++;
-      s->lessee.revokes++;
-      cluster_lease_asked_back (c, a, has.offset, end_of (&has));
-      start = has.offset < start ? has.offset : start;
-      end = end_of (&has) > end ? end_of (&has) : end;
-    }
-    if (end > 0)
-      cluster_lease_met (c, a, start, end);
-  }
-}
-
-/* Of one that has too many leases: those that follow what it asks for, and from the
- * array's begin on again.
- */
-static void
-too_many_back (const struct waiting *w, struct cluster_lease_told *told)
-{
-  const struct spans *spans = &w->array->leases->spans;
-  unsigned first = spans_find (spans, end_of (&w->ask[0].must)), back = 0;
-
-  for (unsigned n = 0; n < spans->count && back < LEASES_BACK; n++) {
-    const struct span *x = &spans->span[(first + n) % spans->count];
-    struct cluster_part p = part_of (x->start, x->end);
-    bool asked = x->owner != w->session->rec.id;
-
-    for (unsigned i = 0; i < w->asks; i++)
-      asked |= cluster_parts_meet (&w->ask[i].must, &p);
-    if (asked)
-      continue;
-    told->revoke[told->revokes++] = (struct cluster_lease_ask) { p, p };
-    back++;
-  }
-}
-
-void
-cluster_lease_told (const struct cluster *c, const struct cluster_array *a,
-                    const struct cluster_session *s,
-                    struct cluster_lease_told *told)
-{
-  const struct cluster_leases *l = a->leases;
-  const struct waiting *w;
-  struct cluster_part has;
-
-  memset (told, 0, sizeof *told);
-  if (l == NULL || s->rec.ended)
-    return;
-  if (c->waiting[WAIT_LEASES] > 0)
-    told->revoke = alloc_zeroed (
-      (c->waiting[WAIT_LEASES] * LEASE_ASKS_MAX + LEASES_BACK) *
-      sizeof *told->revoke);
-  TAILQ_FOREACH (w, &c->waitings, link) {
-    if (w->kind != WAIT_LEASES || w->array != a || !w->asked_back)
-      continue;
-    if (w->session == s && has_too_many (c, w))
-      too_many_back (w, told);
-    for (unsigned i = 0; w->session != s && i < w->asks; i++)
-      if (has_of (&l->spans, &w->ask[i].must, s->rec.id, &has))
-        told->revoke[told->revokes++] = (struct cluster_lease_ask) {
-          .must = has, .wish = w->ask[i].wish
-        };
-  }
-  if (l->recoverer != s || s->lessee.order == l->order)
-    return;
-  told->recover = l->order;
-  told->ranges = alloc_zeroed (l->spans.count * sizeof *told->ranges);
-  for (unsigned i = 0; i < l->spans.count; i++)
-    if (l->spans.span[i].owner == LEASE_ORDERED)
-      told->ranges[told->count++] = part_of (l->spans.span[i].start,
-                                             l->spans.span[i].end);
-}
-
-/* Does its session have something of what it asks for itself that an earlier ask waits
- * for?  A host gives back nothing that it asks for (core/host/lessee.h): so both would
- * wait until one of them asks no more.
- */
-static bool
-holds_up (const struct cluster *c, const struct waiting *w)
-{
-  const struct spans *spans = &w->array->leases->spans;
-  const struct waiting *first;
-  struct cluster_part has;
-
-  TAILQ_FOREACH (first, &c->waitings, link) {
-    if (first == w)
-      break;
-    if (first->kind != WAIT_LEASES || first->array != w->array ||
-        !first->asked_back)
-      continue;
-    for (unsigned i = 0; i < first->asks; i++)
-      for (unsigned k = 0; k < w->asks; k++)
-        if (has_of (spans, &first->ask[i].must, w->session->rec.id, &has) &&
-            cluster_parts_meet (&has, &w->ask[k].must))
-          return true;
-  }
+  if (has_any (&l->spans, LEASE_ORPHAN))
+    return true;
+  while ((s = cluster_writer_next (c, a, s)))
+    unequal |= s->lessee.unequal;
+  set_to_recover (c, a, unequal);
   return false;
-}
-
-/* ---- What is due. ---- */
-
-void
-cluster_lease_settle (struct cluster *c, struct cluster_array *a)
-{
-  const struct cluster_session *who;
-  struct waiting *w, *next;
-  enum hindrance why;
-  unsigned free;
-
-  if (c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
-    return;
-  if (has_begun (c, a))
-    recover_orphans (c, a);
-  if (c->waiting[WAIT_LEASES] == 0)
-    return;
-  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
-    if (w->kind != WAIT_LEASES || w->array != a)
-      continue;
-    why = hindrance (c, w, &who, &free);
-    /* One range that its holder keeps for long must not hold up the others. */
-    if (free > 0 && w->deadline_ms > c->now_ms)
-      w->deadline_ms = c->now_ms;
-    if (why == GRANTED)
-      grant (c, w);
-    else if (why >= RECOVERING && !w->asked_back)
-      ask_back (c, w);
-    else if (why == BEHIND && holds_up (c, w))
-      cluster_lease_late (c, w);
-  }
-}
-
-void
-cluster_lease_late (struct cluster *c, struct waiting *w)
-{
-  const struct cluster_array *a = w->array;
-  const struct cluster_session *who = NULL;
-  unsigned free;
-  enum hindrance why = hindrance (c, w, &who, &free);
-  struct cluster_problem *p;
-  char holder[160] = "nobody yet", what[512];
-
-  if (free > 0 && c->read_only[0] == '\0' &&
-      !cluster_array_doubted (c, a, NULL, 0)) {
-    grant (c, w);
-    return;
-  }
-  if (who)
-    snprintf (holder, sizeof holder, "node %s, process %" PRIu64, who->rec.node,
-              who->rec.pid);
-  switch (why) {
-  case STARTING:
-    snprintf (what, sizeof what,
-              "weftd was started, and not all who share it have said what they "
-              "hold");
-    break;
-  case GRANTED: /* or it would be, but for the array */
-    snprintf (what, sizeof what, "it stands still (weftctl status says why)");
-    break;
-  case CHANGING:
-    snprintf (what, sizeof what, "it is changing from epoch %" PRIu64,
-              a->rec.epoch);
-    break;
-  case BEHIND:
-    snprintf (what, sizeof what, "%s, waits for it as well, and came first",
-              holder);
-    break;
-  case RECOVERING:
-    snprintf (what, sizeof what,
-              "a process that has ended had it, and it is recovered by %s",
-              holder);
-    break;
-  case HELD:
-    snprintf (what, sizeof what, "%s, has it, and is to give it back", holder);
-    break;
-  case TOO_MANY:
-    snprintf (what, sizeof what,
-              "this process has %u leases, which is all that it may have, and "
-              "is to give some back",
-              leases_max (c, a));
-    break;
-  }
-  p = cluster_defer (c, w->op, CLUSTER_CONFLICT, "leases-wait", 0,
-                     "what is asked for of array %s can't be had yet: %s; ask "
-                     "again",
-                     a->rec.name, what);
-  if (who) {
-    cluster_problem_holder (p, &who->rec, cluster_session_silent_ms (c, who));
-    memcpy (p->holder_process, who->process, sizeof who->process);
-  }
-  cluster_wait_end (c, w);
 }

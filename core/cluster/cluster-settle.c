@@ -67,7 +67,8 @@ settle_array (struct cluster *c, struct cluster_array *a)
     }
     else if (a->due & DUE_LEASES) {
       a->due &= ~DUE_LEASES;
-      if (a->leases)
+      if (a->leases && c->read_only[0] == '\0' &&
+          !cluster_array_doubted (c, a, NULL, 0))
         cluster_lease_settle (c, a);
     }
     else if (a->due & DUE_TIME) {

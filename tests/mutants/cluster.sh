@@ -120,24 +120,25 @@ mutant fence-of-a-node-forgets-a-part test-cluster-part cluster-fence.c \
   'if (cluster_over_runs (c, s))' 'if (0)'
 
 # Leases (L1, L2, L4).
-mutant lease-of-another-is-granted test-cluster-lease cluster-lease.c \
-  'if ((x = others (&l->spans, &w->ask[i].must, w->session->rec.id))) {' \
-  'if ((x = others (&l->spans, &w->ask[i].must, w->session->rec.id)) &&
+mutant lease-of-another-is-granted test-cluster-lease cluster-lease-grant.c \
+  'if ((x = cluster_lease_other (&l->spans, &w->ask[i].must,
+                                  w->session->rec.id))) {' \
+  'if ((x = cluster_lease_other (&l->spans, &w->ask[i].must, w->session->rec.id)) &&
         x->owner >= LEASE_ORDERED) {'
-mutant wish-takes-what-another-has test-cluster-lease cluster-lease.c \
+mutant wish-takes-what-another-has test-cluster-lease cluster-lease-grant.c \
   '  end = at;
 ' ''
-mutant wish-takes-what-another-waits-for test-cluster-lease cluster-lease.c \
-  'end_of (theirs) > end_of (must) && theirs->offset < end' '0'
-mutant later-ask-goes-first test-cluster-lease cluster-lease.c \
+mutant wish-takes-what-another-waits-for test-cluster-lease cluster-lease-grant.c \
+  'cluster_part_end (theirs) > cluster_part_end (must) &&
+          theirs->offset < end' '0'
+mutant later-ask-goes-first test-cluster-lease cluster-lease-grant.c \
   'if ((*who = ahead (c, w)))' 'if (0)'
 mutant old-give-is-carried-out test-cluster-lease cluster-lessee.c \
   'if (words->number <= s->lessee.number)' 'if (0)'
 mutant liar-is-believed test-cluster-lease cluster-lease.c \
-  'if (others (spans, &declared[i], s->rec.id))' 'if (0)'
-mutant orphan-is-recovered-under-a-writer test-cluster-lease cluster-lease.c \
-  'if (cluster_over_waits (a, 0) || (s = pick_recoverer (c, a)) == NULL)' \
-  'if ((s = pick_recoverer (c, a)) == NULL)'
+  'if (cluster_lease_other (spans, &declared[i], s->rec.id))' 'if (0)'
+mutant orphan-is-recovered-under-a-writer test-cluster-lease cluster-lease-grant.c \
+  '|| cluster_over_waits (a, 0) ||' '||'
 mutant orphan-is-not-recovered test-cluster-lease cluster-lease.c \
   'hand_all (&l->spans, s->rec.id, LEASE_ORPHAN);' 'hand_all (&l->spans, s->rec.id, 0);'
 mutant recoverer-that-dies-has-done-it test-cluster-lease cluster-lease.c \
@@ -151,11 +152,11 @@ mutant dead-one-is-forgotten-with-weftd test-cluster-lease cluster-lease.c \
   'if (has_any (&l->spans, LEASE_ORPHAN) || !s->lessee.declared)' 'if (0)'
 mutant undeclared-one-leaves-nothing test-cluster-lease cluster-lease.c \
   'LEASE_ORPHAN) || !s->lessee.declared)' 'LEASE_ORPHAN))'
-mutant grant-before-all-have-declared test-cluster-lease cluster-lease.c \
+mutant grant-before-all-have-declared test-cluster-lease cluster-lease-grant.c \
   '  if (l->starting)
     return STARTING;
 ' ''
-mutant lease-in-an-older-epoch test-cluster-lease cluster-lease.c \
+mutant lease-in-an-older-epoch test-cluster-lease cluster-lease-grant.c \
   'return s->alive && s->epoch == a->rec.epoch;' 'return s->alive;'
 mutant hot-region-is-wished-for test-cluster-lease cluster-lease-map.c \
   'if (met->region[i].heat >= LEASE_HOT)
@@ -163,7 +164,7 @@ mutant hot-region-is-wished-for test-cluster-lease cluster-lease-map.c \
       return begins'
 mutant hot-for-ever test-cluster-lease cluster-lease-map.c \
   '(met->region[i].heat /= 2) > 0' '(met->region[i].heat /= 1) > 0'
-mutant too-many-leases test-cluster-lease cluster-lease.c \
+mutant too-many-leases test-cluster-lease cluster-lease-grant.c \
   'return count > max;' 'return 0;'
 mutant nobody-is-woken-for-a-lease test-cluster-lease cluster-tell.c \
   's->lessee.told_news != s->lessee.news ||' ''
