@@ -127,6 +127,15 @@ leases_notice (struct host_role *h, const struct array_notice *n)
   }
 }
 
+/* Something comes to the host.  Others have written it, perhaps until now. */
+static void
+comes (struct host_role *h)
+{
+  for (unsigned m = 0; m < w.layout.members; m++)
+    h->peer[m].wrote_at = sim_now;
+  oracle_came (h);
+}
+
 /* ---- What is said to weftd. ---- */
 
 static bool
@@ -150,7 +159,7 @@ have (void *owner)
   check_alone (h, h->granted, h->grants);
   steps++;
   if (h->grants > 0) {
-    oracle_came (h);
+    comes (h);
     array_lease_grant (h->engine, h->granted, h->grants, sim_now);
   }
   look (h, true);
@@ -299,7 +308,7 @@ recover (struct host_role *h, const struct lessee_action *a)
   check_alone (h, a->ranges, a->count);
   counters.recoveries++;
   steps++;
-  oracle_came (h);
+  comes (h);
   array_lease_recover (h->engine, a->ranges, a->count, sim_now);
   look (h, false);
   host_resync_orphans (h, a->ranges, a->count);
