@@ -167,7 +167,8 @@ struct cluster_array_record {
   uint64_t
     lapse; /* what a writer of an older epoch had answered, and nobody has
                      flushed, may be gone */
-  bool to_recover; /* of those who share it by leases one has not said that all it
+  bool
+    to_recover; /* of those who share it by leases one has not said that all it
                       held is equal: what nobody holds is recovered before it is
                       granted (cluster-lease.c) */
   unsigned over_count;
@@ -197,7 +198,8 @@ struct cluster_session_record {
   uint64_t pid;
   bool writable;
   struct cluster_part part; /* what it writes, of several that write */
-  bool leases; /* what it writes comes and goes, by leases; its part is the whole array */
+  bool
+    leases; /* what it writes comes and goes, by leases; its part is the whole array */
   bool service;   /* it serves the array to others, as one of the candidates */
   bool by_admin;  /* an administrator has attached it: no list binds it */
   bool exports;   /* its process listens for clients on other hosts */

@@ -224,26 +224,30 @@ struct cluster_array {
   uint64_t ordered_live_ms; /* when an administrator last ended a session */
   unsigned due;     /* enum due: what is to be looked at (cluster-settle.c) */
   bool stood_still; /* with a change under way, when cluster_end last looked */
-  struct cluster_leases *leases; /* who has leases of what; NULL: nobody shares it so */
+  struct cluster_leases
+    *leases; /* who has leases of what; NULL: nobody shares it so */
 };
 
 /* A session that shares its array by leases (cluster-lease.c). */
 struct cluster_lessee {
-  bool declared;   /* this weftd knows all of its leases */
-  bool unequal; /* what it declared was to be recovered, and it has not said yet that it
+  bool declared; /* this weftd knows all of its leases */
+  bool
+    unequal; /* what it declared was to be recovered, and it has not said yet that it
                    has done so */
   uint64_t number; /* of the last GIVE that was carried out */
-  uint64_t order;  /* the order to recover that it knows of, as it says; 0: none */
-  unsigned news, told_news; /* counts what it is to be told; as of the last reply */
-  uint64_t gets, revokes;   /* ever: ranges granted, and asked back */
+  uint64_t
+    order; /* the order to recover that it knows of, as it says; 0: none */
+  unsigned news,
+    told_news; /* counts what it is to be told; as of the last reply */
+  uint64_t gets, revokes; /* ever: ranges granted, and asked back */
 };
 
 struct cluster_session {
   TAILQ_ENTRY (cluster_session) link;
   struct cluster_session_record rec;
-  struct waiting *poll;       /* its long poll; NULL: none now */
-  bool heard, alive;          /* as for a disk, with SESSION_TTL_MS */
-  struct cluster_doubt doubt; /* of what it said last */
+  struct waiting *poll;         /* its long poll; NULL: none now */
+  bool heard, alive;            /* as for a disk, with SESSION_TTL_MS */
+  struct cluster_doubt doubt;   /* of what it said last */
   struct cluster_lessee lessee; /* where it shares by leases */
   bool draining;
   char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
@@ -322,8 +326,8 @@ enum cluster_reply_kind {
   CLUSTER_REPLY_SESSION, /* to a session's heartbeat or `lost` */
   CLUSTER_REPLY_NODE,    /* changed */
   CLUSTER_REPLY_JOB,     /* begun: the drain of `node` */
-  CLUSTER_REPLY_LEASES,  /* what was given back is free, and `granted` is the session's */
-  CLUSTER_REPLY_DONE,    /* deleted, detached, forgotten */
+  CLUSTER_REPLY_LEASES, /* what was given back is free, and `granted` is the session's */
+  CLUSTER_REPLY_DONE, /* deleted, detached, forgotten */
 };
 
 enum cluster_output_kind {
@@ -348,7 +352,7 @@ struct cluster_output {
   uint64_t op;
   enum cluster_reply_kind reply;
   struct cluster_problem *problem; /* freed with the step */
-  struct cluster_part *granted; /* LEASES: freed with the step */
+  struct cluster_part *granted;    /* LEASES: freed with the step */
   unsigned granted_count;
 
   /* CHANGED: `object` says which.  REPLY: what it is about.  Pointers into the
@@ -449,7 +453,8 @@ struct cluster_attach {
   uint64_t pid;
   bool writable;
   struct cluster_part part; /* writable: length 0: all, alone */
-  bool leases; /* writable: beside others, by leases; part is the whole array then */
+  bool
+    leases; /* writable: beside others, by leases; part is the whole array then */
   bool service;   /* to serve the array; it stands by while another does */
   bool takeover;  /* from a holder that lives, too */
   bool by_admin;  /* an administrator asks, and no node for itself */
@@ -486,7 +491,8 @@ struct cluster_lease_ask {
 };
 struct cluster_lease_words {
   char instance[CLUSTER_INSTANCE_BYTES];
-  uint64_t number; /* of what is given back, declared and recovered; 0: nothing is */
+  uint64_t
+    number; /* of what is given back, declared and recovered; 0: nothing is */
   bool declare;
   struct cluster_part *declared, *given;
   unsigned declared_count, given_count;
@@ -901,9 +907,9 @@ void cluster_lease_told (const struct cluster *c, const struct cluster_array *a,
 #define LEASE_CELLS 256
 #define LEASE_MINUTES 5
 struct cluster_lease_cell {
-  uint64_t holder;      /* the session that has the most of it; 0: nobody has any */
-  uint64_t held_bytes;  /* by that one */
-  uint64_t other_bytes; /* by all others */
+  uint64_t holder; /* the session that has the most of it; 0: nobody has any */
+  uint64_t held_bytes;   /* by that one */
+  uint64_t other_bytes;  /* by all others */
   uint64_t orphan_bytes; /* to be recovered */
   /* In the last LEASE_MINUTES minutes: asks that met others' leases, and leases that
    * were asked back.
@@ -916,7 +922,7 @@ struct cluster_lease_map {
   uint64_t held_bytes, orphan_bytes;
   uint64_t conflicts, revokes; /* since weftd's start */
   uint64_t recoverer;          /* the session that recovers; 0: none does */
-  unsigned undeclared; /* sessions that have not said what they hold */
+  unsigned undeclared;         /* sessions that have not said what they hold */
   struct cluster_lease_cell cell[LEASE_CELLS];
 };
 bool cluster_lease_map (const struct cluster *c, const struct cluster_array *a,
