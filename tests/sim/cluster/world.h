@@ -247,7 +247,8 @@ struct call {
   bool over;     /* the caller has its answer, or has given up */
   bool beside;   /* it is for a part, and came to weftd while others wrote */
   uint64_t sent; /* when */
-  uint64_t met;  /* the life of the weftd that was stopped when it came; 0: none */
+  uint64_t
+    met; /* the life of the weftd that was stopped when it came; 0: none */
   void *owner;
   void (*answered) (struct call *c); /* c->answer */
   union {
