@@ -15,9 +15,6 @@ mutant L1-granted-what-another-has sim-cluster-leases cluster-lease.c \
   'return x->owner < LEASE_ORDERED ? HELD : RECOVERING;' \
   'if (x->owner >= LEASE_ORDERED)
         return RECOVERING;'
-mutant L1-older-weftd-is-heard sim-cluster-leases lessee.c \
-  '  if (l->asked_by < l->generation)
-    return 0;' '  ;'
 # L2: nor before the one who has died is fenced, and what it had is equal.
 mutant L2-nothing-is-recovered sim-cluster-leases cluster-lease.c \
   'hand_all (&l->spans, s->rec.id, LEASE_ORPHAN);' 'hand_all (&l->spans, s->rec.id, 0);'

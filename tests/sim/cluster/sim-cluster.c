@@ -4,7 +4,8 @@
  *   sim-cluster --corpus FIRST COUNT  many
  *   sim-cluster --fresh COUNT         from a seed that the clock gives
  *   sim-cluster --seconds S           fresh ones, for so long, with --shared one of
- *                                     four; each minute it tells where it is
+ *                                     four, with --leases another; each minute it
+ *                                     tells where it is
  *   --rollbacks                       disks are rolled back in every world, not in
  *                                     one of five
  *   --rekeys                          disks get other keys
@@ -119,8 +120,10 @@ main (int argc, char *argv[])
   end = now + seconds;
   tell = now + 60;
   for (seed = first; seconds ? now < end : seed < first + count; seed++) {
-    if (seconds && !shared)
+    if (seconds && !shared) {
       world_shared = seed % 4 == 0;
+      world_leases = seed % 4 == 2;
+    }
     world_begin (seed);
     world_run ();
     world_finish ();
