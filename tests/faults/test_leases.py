@@ -20,6 +20,7 @@ import nbd
 import pytest
 
 from arraystate import (away, content, wait_clean, wait_in_sync, wait_state)
+from badspots import bad_spots, mend, spoil
 from blockwriter import BLOCK, BLOCKS
 from copies import check_copies, model_of
 from nbdclient import connected, refuses
@@ -470,6 +471,40 @@ def test_one_thing_after_the_other(cluster, seed):
     check_after_deaths(c)
 
 
+@pytest.mark.long(20)
+def test_bad_spots(cluster, tmp_path):
+    """Who reads one that another has written gets the lease, and mends it; and so does
+    who is to make zeroes of what no copy can be read of."""
+    c = cluster(env=bad_spots(tmp_path), layout="raid-1", members=2, unit=UNIT,
+                size="32M", writers=2, leases=True)
+    first, second = (connected(a["uri"]) for a in c.arrays)
+    file, at, lost = c.members[0]["file"], 1 << 20, 5 << 20
+    second.pwrite(b"2" * UNIT, at)
+    second.flush()
+    spoil(file, (at, BLOCK))
+    assert first.pread(UNIT, at) == b"2" * UNIT
+    mend(file)
+    assert second.pread(UNIT, at) == b"2" * UNIT
+
+    c.kill("m1")
+    wait_state(c, 1, "out")
+    second.pwrite(b"3" * UNIT, lost)
+    second.flush()
+    spoil(file, (lost, BLOCK))
+    c.start("m1")
+    wait_in_sync(c)
+    for h in (first, second):
+        with refuses("EIO"):
+            h.pread(BLOCK, lost)
+        assert h.pread(BLOCK, lost + BLOCK) == b"3" * BLOCK
+    status, answer = c.call("POST", "/api/v1/arrays/a/accept-loss", {
+        "ranges": [{"offset": lost, "length": BLOCK}]})
+    assert status < 300, answer
+    eventually(lambda: c.get("/api/v1/arrays/a")["bad_bytes"] == 0)
+    for h in (first, second):
+        assert h.pread(UNIT, lost) == bytes(BLOCK) + b"3" * (UNIT - BLOCK)
+
+
 # --- What is refused ----------------------------------------------------------------
 
 
@@ -544,18 +579,19 @@ def test_bad_words(cluster):
             {"ask": [{"must": [512, 512], "wish": [0, 512]}]},
             {"ask": [{"must": [1, 512], "wish": [1, 512]}]},
             {"ask": [{"must": [0, size + 512], "wish": [0, size + 512]}]},
-            {"ask": [{"must": good, "wish": good}] * 5}):
+            {"ask": [{"must": good, "wish": good}] * 17}):
         status, reply = say(**words)
         assert status == 422, (words, status, reply)
     status, reply = c.call("POST", path, {"instance": "1" * 32, "number": 1})
     assert status in (403, 409, 410), reply
     # What is not its own it can give back, and recover, and nobody loses anything.
-    assert say(number=1, give=[[0, size]], recovered=1 << 40)[0] == 200
+    number = granted["generation"] << 32
+    assert say(number=number + 1, give=[[0, size]], recovered=1 << 40)[0] == 200
     h.pwrite(b"y" * SECTOR, 0)
     assert connected(c.nbd).pread(SECTOR, 0) == b"y" * SECTOR
-    status, reply = say(number=2, declare=[good])
+    status, reply = say(number=number + 2, declare=[good])
     assert status == 409 and reply["code"] == "lease-overlap", reply
-    assert say(number=3, give=[good])[0] == 410
+    assert say(number=number + 3, give=[good])[0] == 410
     h.pwrite(b"z" * SECTOR, 0)
     assert connected(c.nbd).pread(SECTOR, 0) == b"z" * SECTOR
     assert nodes(c) == {"n0", "n1"}
