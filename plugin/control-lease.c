@@ -61,18 +61,26 @@ say_wants (struct control *c,
 void
 control_lease_notice (struct control *c, const struct array_notice *n)
 {
-  struct array_range left[RANGES_MAX];
-  unsigned count;
+  struct array_range *left = NULL;
+  unsigned count = 0, more;
 
   if (n->kind == NOTICE_LEASE)
     say_wants (c, lessee_wants);
-  while (n->kind == NOTICE_LEFT &&
-         (count = engine_lease_left (c->engine, left, RANGES_MAX)) > 0) {
-    pthread_mutex_lock (&c->lock);
-    lessee_left (c->lessee, left, count, clock_ms ());
-    pthread_cond_broadcast (&c->wake);
-    pthread_mutex_unlock (&c->lock);
-  }
+  if (n->kind != NOTICE_LEFT)
+    return;
+  /* All of it at once: what is left by one LEAVE is not to be told of in halves. */
+  do {
+    left = realloc (left, (count + RANGES_MAX) * sizeof *left);
+    if (left == NULL)
+      abort ();
+    more = engine_lease_left (c->engine, left + count, RANGES_MAX);
+    count += more;
+  } while (more > 0);
+  pthread_mutex_lock (&c->lock);
+  lessee_left (c->lessee, left, count, clock_ms ());
+  pthread_cond_broadcast (&c->wake);
+  pthread_mutex_unlock (&c->lock);
+  free (left);
 }
 
 /*----- Speaking to weftd -----*/

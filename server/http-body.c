@@ -20,7 +20,8 @@
 #define JSON_VALUES_MAX 16384
 
 /* Of a session that says all its leases, three values each. */
-#define LARGE_VALUES_MAX (8 * SESSION_LEASES_MAX)
+#define LARGE_VALUES_MAX (4 * (ARRAY_LEASES_MAX + SESSION_LEASES_MAX))
+#define LARGE_BYTES_MAX (4 << 20)
 
 /* Of who is not logged in: a name and a password, or a request for a certificate. */
 #define STRANGER_BYTES_MAX (32 << 10)
@@ -148,8 +149,10 @@ http_take_body (struct mg_connection *conn, struct request *r)
   unsigned values_max = stranger          ? STRANGER_VALUES_MAX
                         : r->route->large ? LARGE_VALUES_MAX
                                           : JSON_VALUES_MAX;
-  char *body = read_body (conn, stranger ? STRANGER_BYTES_MAX : BODY_BYTES_MAX,
-                          &length);
+  unsigned bytes_max = stranger          ? STRANGER_BYTES_MAX
+                       : r->route->large ? LARGE_BYTES_MAX
+                                         : BODY_BYTES_MAX;
+  char *body = read_body (conn, bytes_max, &length);
 
   if (body == NULL)
     return false;

@@ -22,8 +22,8 @@
 #define QUOTA_STRANGERS_CALLS 128
 #define QUOTA_USER_CALLS 32
 #define QUOTA_USERS_CALLS 256
-/* An array process has up to three (its heartbeat, a report of a lost member or an ask
- * for leases, another), a disk one: of QUOTA_SESSIONS and 64 disks.
+/* An array process has up to three (its heartbeat, another, a report of a lost member),
+ * and two more where it has leases, a disk one: of QUOTA_SESSIONS and 64 disks.
  */
 #define QUOTA_NODE_CALLS 256
 /* Streams of events. */

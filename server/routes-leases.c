@@ -10,7 +10,7 @@
 #include "routes-internal.h"
 
 /* What lies as neighbours at two hosts may be many leases here for a while. */
-#define RANGES_MAX (2 * SESSION_LEASES_MAX)
+#define RANGES_MAX (ARRAY_LEASES_MAX + SESSION_LEASES_MAX)
 
 static bool
 take_range (const json_t *v, struct cluster_part *part)

@@ -45,7 +45,7 @@ replace (struct spans *s, unsigned first, unsigned last,
     if (s->span == NULL)
       abort ();
   }
-  if (after > 0)
+  if (after > 0 && first + count != last)
     memmove (&s->span[first + count], &s->span[last],
              after * sizeof s->span[0]);
   if (count > 0)

@@ -274,6 +274,10 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
     return;
   if (!s->alive)
     cluster_session_cut (c, s, "weftd: it was silent, and others write");
+  else if (s->rec.leases && !s->lessee.declared && s->heard &&
+           c->live_ms >= s->lessee.heard_live_ms + SESSION_TTL_MS)
+    cluster_session_cut (
+      c, s, "weftd: it does not say which leases it has, and others wait");
   else if (apart && s->apart_ms >= APART_MS)
     cluster_session_cut (
       c, s, "weftd: it has lost a member that others who write can reach");

@@ -119,9 +119,9 @@ struct waiting {
                                   WAIT_SHUT_OUT; owned */
   struct cluster_lease_ask ask[LEASE_ASKS_MAX]; /* WAIT_LEASES */
   unsigned asks;
-  bool
-    asked_back; /* WAIT_LEASES: it is the turn of this one, and those who have
-                      what it asks for are to give it back */
+  unsigned
+    asked_back; /* WAIT_LEASES: bit i: it is the turn of the i-th, and those
+                          who have some of it are to give that back */
 };
 TAILQ_HEAD (waitings, waiting);
 
@@ -153,6 +153,7 @@ struct cluster_leases {
   struct spans spans; /* owners: sessions, LEASE_ORPHAN, LEASE_ORDERED */
   bool
     starting; /* weftd was, and not all have declared yet: nobody knows what is free */
+  bool still; /* nothing is granted, for weftd does not know yet what is true */
   uint64_t order; /* to recover what is LEASE_ORDERED; 0: none is under way */
   struct cluster_session *recoverer; /* who has that order */
   struct lease_meetings met;
@@ -808,7 +809,9 @@ void cluster_session_committed (struct cluster *c, struct cluster_array *a,
 
 /* cluster-lease-grant.c */
 /* Order what is to be recovered, and grant what can be granted. */
-void cluster_lease_settle (struct cluster *c, struct cluster_array *a);
+/* still: nothing can be granted now, nor ordered. */
+void cluster_lease_settle (struct cluster *c, struct cluster_array *a,
+                           bool still);
 /* An ask has waited for long enough: refuse it. */
 void cluster_lease_late (struct cluster *c, struct waiting *w);
 

@@ -277,33 +277,30 @@ has_of (const struct spans *spans, const struct cluster_part *p, uint64_t id,
   return true;
 }
 
-/* It is the turn of this ask: those who have what it needs are told. */
+/* It is the turn of the i-th that is asked for: those who have some of it are told. */
 static void
-ask_back (struct cluster *c, struct waiting *w)
+ask_back (struct cluster *c, struct waiting *w, unsigned i)
 {
   struct cluster_array *a = w->array;
   struct cluster_session *s = NULL;
   struct cluster_part has;
+  uint64_t start = UINT64_MAX, end = 0;
 
-  w->asked_back = true;
+  w->asked_back |= 1u << i;
   if (has_too_many (c, w))
     w->session->lessee.news++;
-  for (unsigned i = 0; i < w->asks; i++) {
-    uint64_t start = UINT64_MAX, end = 0;
-
-    while ((s = cluster_writer_next (c, a, s))) {
-      if (s == w->session ||
-          !has_of (&a->leases->spans, &w->ask[i].must, s->rec.id, &has))
-        continue;
-      s->lessee.news++;
-      s->lessee.revokes++;
-      cluster_lease_asked_back (c, a, has.offset, cluster_part_end (&has));
-      start = has.offset < start ? has.offset : start;
-      end = cluster_part_end (&has) > end ? cluster_part_end (&has) : end;
-    }
-    if (end > 0)
-      cluster_lease_met (c, a, start, end);
+  while ((s = cluster_writer_next (c, a, s))) {
+    if (s == w->session ||
+        !has_of (&a->leases->spans, &w->ask[i].must, s->rec.id, &has))
+      continue;
+    s->lessee.news++;
+    s->lessee.revokes++;
+    cluster_lease_asked_back (c, a, has.offset, cluster_part_end (&has));
+    start = has.offset < start ? has.offset : start;
+    end = cluster_part_end (&has) > end ? cluster_part_end (&has) : end;
   }
+  if (end > 0)
+    cluster_lease_met (c, a, start, end);
 }
 
 /* Of one that has too many leases: those that follow what it asks for, and from the
@@ -347,12 +344,13 @@ cluster_lease_told (const struct cluster *c, const struct cluster_array *a,
       (c->waiting[WAIT_LEASES] * LEASE_ASKS_MAX + LEASES_BACK) *
       sizeof *told->revoke);
   TAILQ_FOREACH (w, &c->waitings, link) {
-    if (w->kind != WAIT_LEASES || w->array != a || !w->asked_back)
+    if (w->kind != WAIT_LEASES || w->array != a || w->asked_back == 0)
       continue;
     if (w->session == s && has_too_many (c, w))
       too_many_back (w, told);
     for (unsigned i = 0; w->session != s && i < w->asks; i++)
-      if (has_of (&l->spans, &w->ask[i].must, s->rec.id, &has))
+      if (w->asked_back & 1u << i &&
+          has_of (&l->spans, &w->ask[i].must, s->rec.id, &has))
         told->revoke[told->revokes++] = (struct cluster_lease_ask) {
           .must = has, .wish = w->ask[i].wish
         };
@@ -381,12 +379,12 @@ holds_up (const struct cluster *c, const struct waiting *w)
   TAILQ_FOREACH (first, &c->waitings, link) {
     if (first == w)
       break;
-    if (first->kind != WAIT_LEASES || first->array != w->array ||
-        !first->asked_back)
+    if (first->kind != WAIT_LEASES || first->array != w->array)
       continue;
     for (unsigned i = 0; i < first->asks; i++)
       for (unsigned k = 0; k < w->asks; k++)
-        if (has_of (spans, &first->ask[i].must, w->session->rec.id, &has) &&
+        if (first->asked_back & 1u << i &&
+            has_of (spans, &first->ask[i].must, w->session->rec.id, &has) &&
             cluster_parts_meet (&has, &w->ask[k].must))
           return true;
   }
@@ -396,13 +394,16 @@ holds_up (const struct cluster *c, const struct waiting *w)
 /* ---- What is due. ---- */
 
 void
-cluster_lease_settle (struct cluster *c, struct cluster_array *a)
+cluster_lease_settle (struct cluster *c, struct cluster_array *a, bool still)
 {
   const struct cluster_session *who;
   struct waiting *w, *next;
   enum hindrance why;
   unsigned free;
 
+  a->leases->still = still;
+  if (still)
+    return;
   if (cluster_lease_begun (c, a))
     recover_orphans (c, a);
   if (c->waiting[WAIT_LEASES] == 0)
@@ -416,10 +417,13 @@ cluster_lease_settle (struct cluster *c, struct cluster_array *a)
       w->deadline_ms = c->now_ms;
     if (why == GRANTED)
       grant (c, w);
-    else if (why == BEHIND && holds_up (c, w))
+    else if (holds_up (c, w))
       cluster_lease_late (c, w);
-    else if (why >= RECOVERING && !w->asked_back)
-      ask_back (c, w);
+    else
+      for (unsigned i = 0; i < w->asks; i++)
+        if (!(w->asked_back & 1u << i) &&
+            hindrance_of (c, w, i, &who) >= RECOVERING)
+          ask_back (c, w, i);
   }
 }
 
@@ -433,8 +437,7 @@ cluster_lease_late (struct cluster *c, struct waiting *w)
   struct cluster_problem *p;
   char holder[160] = "nobody yet", what[512];
 
-  if (free > 0 && c->read_only[0] == '\0' &&
-      !cluster_array_doubted (c, a, NULL, 0)) {
+  if (free > 0 && !a->leases->still) {
     grant (c, w);
     return;
   }

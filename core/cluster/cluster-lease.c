@@ -72,7 +72,7 @@ ask_back_again (struct cluster *c, struct cluster_array *a)
 
   TAILQ_FOREACH (w, &c->waitings, link)
     if (w->kind == WAIT_LEASES && w->array == a)
-      w->asked_back = false;
+      w->asked_back = 0;
   cluster_due (c, a, DUE_LEASES);
 }
 

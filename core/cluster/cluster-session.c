@@ -62,6 +62,8 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
     cluster_log (c, CLUSTER_INFO, "session", s->rec.array_name,
                  "Node %s, process %" PRIu64 ", is heard of again.",
                  s->rec.node, s->rec.pid);
+  if (!s->heard)
+    s->lessee.heard_live_ms = c->live_ms;
   s->heard = s->alive = true;
   s->last_live_ms = c->live_ms;
   s->draining = hb->draining;
@@ -71,6 +73,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   s->epoch = hb->epoch;
   s->prepared = hb->prepared;
   s->lessee.order = hb->order;
+  s->lessee.unequal &= hb->order != 0;
   if (hb->has_uri &&
       cluster_text_copy (s->rec.uri, sizeof s->rec.uri, hb->uri)) {
     cluster_put_session (c, s);

@@ -67,9 +67,11 @@ settle_array (struct cluster *c, struct cluster_array *a)
     }
     else if (a->due & DUE_LEASES) {
       a->due &= ~DUE_LEASES;
-      if (a->leases && c->read_only[0] == '\0' &&
-          !cluster_array_doubted (c, a, NULL, 0))
-        cluster_lease_settle (c, a);
+      if (a->leases)
+        cluster_lease_settle (c, a,
+                              c->read_only[0] ||
+                                cluster_array_unheard (a) < a->layout.members ||
+                                cluster_array_doubted (c, a, NULL, 0));
     }
     else if (a->due & DUE_TIME) {
       if (!cluster_epoch_tick (c, a))

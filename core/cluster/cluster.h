@@ -230,7 +230,8 @@ struct cluster_array {
 
 /* A session that shares its array by leases (cluster-lease.c). */
 struct cluster_lessee {
-  bool declared; /* this weftd knows all of its leases */
+  uint64_t heard_live_ms; /* since when this weftd has heard it */
+  bool declared;          /* this weftd knows all of its leases */
   bool
     unequal; /* what it declared was to be recovered, and it has not said yet that it
                    has done so */

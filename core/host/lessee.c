@@ -42,6 +42,7 @@ struct order {
   uint64_t number; /* 0: there is none */
   struct array_range *ranges;
   unsigned count;
+  struct spans spans; /* the same, of an owner of no meaning */
 };
 
 enum recovery {
@@ -68,8 +69,8 @@ struct lessee {
   uint64_t asked_by; /* the generation, when it began */
   uint64_t ask_sent_ms, ask_due_ms;
   struct lease_wish ask[LEASE_ASKS_MAX];
-  unsigned asks;
-  struct spans tainted; /* of an owner of no meaning */
+  unsigned asks, in_vain; /* in_vain: since one was granted */
+  struct spans tainted;   /* of an owner of no meaning */
 
   struct spans asked_back; /* by number, from 1, of: */
   struct array_range *wish;
@@ -125,10 +126,7 @@ goes_back (const struct lessee *l, uint64_t start, uint64_t end)
 static bool
 order_meets (const struct order *o, uint64_t start, uint64_t end)
 {
-  for (unsigned i = 0; i < o->count; i++)
-    if (meet (&o->ranges[i], start, end))
-      return true;
-  return false;
+  return spans_meet (&o->spans, start, end);
 }
 
 /* Is any of it still to be left? */
@@ -148,6 +146,7 @@ static void
 order_free (struct order *o)
 {
   free (o->ranges);
+  spans_free (&o->spans);
   *o = (struct order) { 0 };
 }
 
@@ -159,8 +158,10 @@ order_set (struct order *o, uint64_t number, const struct array_range *ranges,
   o->number = number;
   o->count = count;
   o->ranges = alloc_zeroed ((count + 1) * sizeof *ranges);
-  if (count > 0)
-    memcpy (o->ranges, ranges, count * sizeof *ranges);
+  for (unsigned i = 0; i < count; i++) {
+    o->ranges[i] = ranges[i];
+    set (&o->spans, &ranges[i], 1);
+  }
 }
 
 /* The order that we are at is over: the next one. */
@@ -347,6 +348,10 @@ take_leave (struct lessee *l, uint64_t now_ms, struct lessee_action *a)
 
   a->leave.must = (struct array_range) { s.start, s.end - s.start };
   a->leave.wish = l->wish[s.owner - 1];
+  /* What is asked for now would be given back unused. */
+  for (unsigned i = 0; l->asking && i < l->asks; i++)
+    if (meet (&l->ask[i].must, a->leave.wish.offset, end_of (&a->leave.wish)))
+      a->leave.wish = a->leave.must;
   if (l->leaves == l->leaves_room) {
     l->leaves_room = 2 * l->leaves_room + 8;
     l->leave = realloc (l->leave, l->leaves_room * sizeof *l->leave);
@@ -503,15 +508,18 @@ wish_for (const struct lessee *l, const struct array_range *must,
            : lease_window_wish (&l->window, must, l->size, now_ms);
 }
 
+/* After one in vain, those that were not asked for are first. */
 static void
 take_ask (struct lessee *l, uint64_t now_ms, struct lessee_action *a)
 {
+  unsigned first = l->wants > 0 ? l->in_vain % l->wants : 0;
+
   l->asking = true;
   l->asked_by = l->generation;
   l->ask_sent_ms = now_ms;
   l->asks = 0;
   for (unsigned i = 0; i < l->wants && l->asks < LEASE_ASKS_MAX; i++) {
-    struct array_range must = l->want[i];
+    struct array_range must = l->want[(first + i) % l->wants];
     unsigned had = 0;
 
     while (had < l->asks && (must.offset < l->ask[had].must.offset ||
@@ -552,6 +560,7 @@ lessee_granted (struct lessee *l, int status, bool declare,
     undeclared (l);
     l->doubted = true;
   }
+  l->in_vain = status == 200 ? 0 : l->in_vain + l->asks;
   if (status != 200)
     return 0;
   for (unsigned i = 0; i < count; i++)
