@@ -351,11 +351,14 @@ find_server (struct ctl *ctl, struct record *r, const struct attach *a)
   }
   else if (!found.here && found.elsewhere && !r->readonly) {
     ctl_error ("array %s: attached for writing by node %s (process %" PRIu64
-               ", last heard of %s ago); detach it there, attach it here with "
-               "--read-only, or take it over with --takeover",
+               ", last heard of %s ago); detach it there, %s, or take it over "
+               "with --takeover",
                r->name, json_text (found.elsewhere, "node"),
                json_number (found.elsewhere, "pid"),
-               age_text (json_number (found.elsewhere, "last_heard_ms"), age));
+               age_text (json_number (found.elsewhere, "last_heard_ms"), age),
+               json_yes (found.elsewhere, "leases")
+                 ? "share it as it does with --shared"
+                 : "attach it here with --read-only");
     status = EXIT_REFUSED;
   }
   else {
@@ -511,11 +514,14 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
   }
 
   if (r->leases != a->leases && record_works (ctl, r)) {
-    ctl_error ("array %s: attached already%s%s, but %s other hosts; weftctl "
-               "detach %s first",
+    ctl_error ("array %s: attached already%s%s, but %s; weftctl detach %s "
+               "first",
                r->name, r->kind == DEVICE_NONE ? "" : " as ",
                r->kind == DEVICE_NONE ? "" : r->device,
-               r->leases ? "beside" : "not beside", r->name);
+               r->leases       ? "beside other hosts, by leases"
+               : r->part.given ? "for a part of it alone"
+                               : "not beside other hosts",
+               r->name);
     return EXIT_FAILED;
   }
 
@@ -574,10 +580,11 @@ choose_shared (struct ctl *ctl, const struct record *r, struct attach *a,
   json_t *array;
   int status;
 
-  a->service = r->service;
-  a->leases = r->leases;
-  if (a->service || a->leases)
+  if ((r->service || r->leases) && record_works (ctl, r)) {
+    a->service = r->service;
+    a->leases = r->leases;
     return EXIT_OK;
+  }
   status = ctl_get (ctl, "an array", r->name, "", &array);
   if (status != EXIT_OK)
     return status;
