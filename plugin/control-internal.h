@@ -34,8 +34,9 @@ struct worker {
   unsigned kinds;
   struct admin *admin; /* NULL: it does not speak to weftd */
   pthread_t thread;
-  bool silent; /* weftd did not answer its last call */
-  bool ended;  /* of a lease_worker */
+  bool
+    silent; /* weftd did not answer its last call, or (of leases) refused it */
+  bool ended; /* of a lease_worker */
 };
 
 /* A connection that is being made, by a thread of its own. */

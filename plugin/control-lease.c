@@ -23,6 +23,7 @@
 #include "role.h"
 
 #define STOP_MS 5000
+#define TELL_MS 2000   /* of that, to tell weftd what is recovered */
 #define RANGES_MAX 256 /* at a time: of a grant, and of what was left */
 
 static const struct {
@@ -96,6 +97,7 @@ static int
 speak (struct worker *w, json_t *body, json_t **reply, unsigned timeout_ms)
 {
   char path[128];
+  bool refused;
   int status;
 
   json_object_set_new (body, "instance", json_string (w->control->instance));
@@ -105,6 +107,13 @@ speak (struct worker *w, json_t *body, json_t **reply, unsigned timeout_ms)
   json_decref (body);
   if (weft_debug_control)
     nbdkit_debug ("weft: leases: %d %s", status, admin_error (w->admin));
+  /* That weftd is silent, or that others have a lease, passes by itself. */
+  refused = status >= 400 && status != 409 && status != 410;
+  if (refused && !w->silent)
+    nbdkit_error ("array %s: weftd refuses what is said of leases, and what "
+                  "needs one waits: %s; trying again",
+                  params.array, admin_error (w->admin));
+  w->silent = refused;
   return status;
 }
 
