@@ -473,3 +473,12 @@ mutant recovering-is-written test-array-lease array-lease.c \
   'take (a, ranges, count, RECOVERING)' 'take (a, ranges, count, HELD)'
 mutant leaving-is-granted test-array-lease array-lease.c \
   'change (s, start, end, 0, g->owner + 1);' ''
+mutant recovery-is-told-instead-of-clients test-array-lease array-flush.c \
+  'if (!repairs (a, c) && q->begun >= a->gone)' \
+  'if (c != a->own && q->begun >= a->gone)'
+mutant recovery-hears-what-clients-lost test-array-lease array-flush.c \
+  '(a->untold && !(q->r->client && q->r->client->recovers))' 'a->untold'
+mutant clients-hear-what-recovery-lost test-array-lease array-flush.c \
+  '    if (repairs (a, c))
+      continue;' '    if (c == a->own)
+      continue;'

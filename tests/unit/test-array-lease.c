@@ -562,6 +562,11 @@ test_flush_of_recovery (void)
   assert (flush_by (third, 0) == 0 && flush_by (client, 0) == 0);
   assert (flush_by (copier, ARRAY_RECOVER) == EIO);
   assert (flush_by (copier, ARRAY_RECOVER) == 0);
+
+  assert (carry_out (&w) == 0 && carry_out (&copy) == 0);
+  lose_cache (0);
+  assert (flush_by (copier, ARRAY_RECOVER) == EIO);
+  assert (flush_by (third, 0) == EIO);
   array_client_close (a, copier);
   end ();
 }
