@@ -229,20 +229,41 @@ check_equal (const struct host_role *h, unsigned g)
   }
 }
 
+/* It was granted, and the answer has come after its session was over, of which it has not
+ * heard yet.  As long as members are not fenced it may write there: nobody else has it
+ * before it was recovered.
+ */
+static void
+holds_late (const struct host_role *h, unsigned g)
+{
+  for (unsigned i = 0; i < w.config.hosts; i++) {
+    const struct host_role *o = &w.host[i];
+
+    if (o != h && o->lessee && o->holds[g] &&
+        !oracle_session_ended (o->session))
+      return;
+  }
+  grains[g].holder = h->session;
+  grains[g].exposed = true;
+}
+
 void
 shared_holds (struct host_role *h, unsigned g)
 {
   if (oracle_session_ended (h->session))
-    return;
-  grains[g].holder = h->session;
+    holds_late (h, g);
+  else
+    grains[g].holder = h->session;
 }
 
 /* Nobody else writes there from now on, and copies are equal. */
 void
 shared_came (struct host_role *h, unsigned g)
 {
-  if (oracle_session_ended (h->session))
+  if (oracle_session_ended (h->session)) {
+    holds_late (h, g);
     return;
+  }
   check_equal (h, g);
   oracle_moment++;
   grains[g].holder = h->session;

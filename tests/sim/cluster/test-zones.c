@@ -326,6 +326,16 @@ test_forget (void)
   if (!zones_owes (z, 0, 10))
     BAD (NULL);
 
+  begin ("what never came keeps nothing out");
+  writes (1, 1);
+  asks (2, 0);
+  zones_close (z, 0, is_over, ++moment);
+  uint64_t at = ++moment;
+  writes (3, 1);
+  flushes (1);
+  zones_forget (z, 0, at);
+  GOOD (zones_read (z, 0, 1, 0, at, ++moment));
+
   begin ("a write may come after one that began later and was flushed");
   asks (1, 0);
   writes (2, 1);

@@ -349,7 +349,7 @@ zones_forget (struct zones *z, unsigned g, uint64_t oldest)
   struct value **p, *v;
 
   for (v = r->values; v; v = v->next)
-    if (v->done < oldest && v->begun <= r->promised)
+    if (v->done < oldest && v->flushed)
       raise_to (&past, v->begun);
   for (p = &r->values; (v = *p) != NULL;)
     if (v->done < past) {
