@@ -342,7 +342,7 @@ steps_queue (struct loop *l, struct cluster_step *step)
   bool changed = false;
 
   for (size_t i = 0; i < step->records_count; i++)
-    records_add (t, &step->records[i]);
+    records_add (t, step->records[i]);
   for (size_t i = 0; i < step->outputs_count; i++) {
     const struct cluster_output *o = &step->outputs[i];
     struct answer answer;

@@ -6,6 +6,7 @@
 #define WEFT_CLUSTER_RECORDS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <bsd/sys/queue.h>
@@ -278,6 +279,9 @@ struct cluster_record {
     struct cluster_job job; /* its link means nothing */
   };
 };
+
+/* How long a record of this kind is: an array's is fifty times a disk's. */
+size_t cluster_record_bytes (enum cluster_record_kind kind);
 
 /* Do they have the same key, so that the later one takes the place of the other? */
 bool cluster_record_same (const struct cluster_record *a,

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,8 @@ cluster_step_free (struct cluster_step *s)
     free (s->outputs[i].granted);
   }
   free (s->outputs);
+  for (size_t i = 0; i < s->records_count; i++)
+    free (s->records[i]);
   free (s->records);
   free (s);
 }
@@ -74,6 +77,21 @@ grow (void *array, size_t count, size_t *room, size_t size)
       abort ();
   }
   return array;
+}
+
+size_t
+cluster_record_bytes (enum cluster_record_kind kind)
+{
+  static const size_t bytes[CLUSTER_RECORD_KINDS] = {
+    [CLUSTER_RECORD_IDENTITY] = sizeof (struct cluster_identity),
+    [CLUSTER_RECORD_DISK] = sizeof (struct cluster_disk_record),
+    [CLUSTER_RECORD_ARRAY] = sizeof (struct cluster_array_record),
+    [CLUSTER_RECORD_SESSION] = sizeof (struct cluster_session_record),
+    [CLUSTER_RECORD_NODE] = sizeof (struct cluster_node_record),
+    [CLUSTER_RECORD_JOB] = sizeof (struct cluster_job),
+  };
+
+  return offsetof (struct cluster_record, identity) + bytes[kind];
 }
 
 bool
@@ -99,61 +117,64 @@ cluster_record_same (const struct cluster_record *a,
 }
 
 static void
-put (struct cluster *c, const struct cluster_record *r)
+put (struct cluster *c, enum cluster_record_kind kind, bool deleted,
+     const void *what)
 {
   struct cluster_step *s = c->step;
+  size_t bytes = cluster_record_bytes (kind), i = 0;
+  struct cluster_record *r = alloc_zeroed (bytes);
 
-  for (size_t i = 0; i < s->records_count; i++)
-    if (cluster_record_same (&s->records[i], r)) {
-      s->records[i] = *r;
-      return;
-    }
-  s->records = grow (s->records, s->records_count, &c->records_room, sizeof *r);
-  s->records[s->records_count++] = *r;
+  r->kind = kind;
+  r->deleted = deleted;
+  memcpy ((char *) r + offsetof (struct cluster_record, identity), what,
+          bytes - offsetof (struct cluster_record, identity));
+  while (i < s->records_count && !cluster_record_same (s->records[i], r))
+    i++;
+  if (i < s->records_count)
+    free (s->records[i]);
+  else
+    s->records = grow (s->records, s->records_count++, &c->records_room,
+                       sizeof r);
+  s->records[i] = r;
 }
 
 void
 cluster_put_identity (struct cluster *c)
 {
-  put (c, &(struct cluster_record) { .kind = CLUSTER_RECORD_IDENTITY,
-                                     .identity = c->identity });
+  put (c, CLUSTER_RECORD_IDENTITY, false, &c->identity);
 }
 
 void
 cluster_put_disk (struct cluster *c, const struct cluster_disk *d)
 {
-  put (c, &(struct cluster_record) { .kind = CLUSTER_RECORD_DISK,
-                                     .disk = d->rec });
+  put (c, CLUSTER_RECORD_DISK, false, &d->rec);
 }
 
 void
 cluster_put_array (struct cluster *c, const struct cluster_array *a)
 {
-  put (c, &(struct cluster_record) { .kind = CLUSTER_RECORD_ARRAY,
-                                     .array = a->rec });
+  put (c, CLUSTER_RECORD_ARRAY, false, &a->rec);
 }
 
 void
 cluster_put_session (struct cluster *c, const struct cluster_session *s)
 {
-  put (c, &(struct cluster_record) { .kind = CLUSTER_RECORD_SESSION,
-                                     .session = s->rec });
+  put (c, CLUSTER_RECORD_SESSION, false, &s->rec);
 }
 
 void
 cluster_put_node (struct cluster *c, const struct cluster_node *n)
 {
-  put (c, &(struct cluster_record) { .kind = CLUSTER_RECORD_NODE,
-                                     .node = n->rec });
+  put (c, CLUSTER_RECORD_NODE, false, &n->rec);
 }
 
 void
 cluster_put_job (struct cluster *c, const struct cluster_job *job)
 {
-  struct cluster_record r = { .kind = CLUSTER_RECORD_JOB, .job = *job };
+  struct cluster_job r = *job;
 
-  memset (&r.job.link, 0, sizeof r.job.link);
-  put (c, &r);
+  memset (&r.link, 0, sizeof r.link);
+  put (c, CLUSTER_RECORD_JOB, false, &r);
 }
 
 /* uuid and name: NULL: the object has none. */
@@ -244,8 +265,7 @@ void
 cluster_drop_disk (struct cluster *c, struct cluster_disk *d)
 {
   assert (d->array == NULL);
-  put (c, &(struct cluster_record) {
-            .kind = CLUSTER_RECORD_DISK, .deleted = true, .disk = d->rec });
+  put (c, CLUSTER_RECORD_DISK, true, &d->rec);
   changed (c, CLUSTER_DISK, d->rec.uuid, 0, NULL)->disk = NULL;
   forget_pointers (c, d);
   cluster_disk_free (c, d);
@@ -254,8 +274,7 @@ cluster_drop_disk (struct cluster *c, struct cluster_disk *d)
 void
 cluster_drop_array (struct cluster *c, struct cluster_array *a)
 {
-  put (c, &(struct cluster_record) {
-            .kind = CLUSTER_RECORD_ARRAY, .deleted = true, .array = a->rec });
+  put (c, CLUSTER_RECORD_ARRAY, true, &a->rec);
   changed (c, CLUSTER_ARRAY, a->rec.uuid, 0, a->rec.name)->array = NULL;
   forget_pointers (c, a);
   TAILQ_REMOVE (&c->arrays, a, link);
@@ -265,9 +284,7 @@ cluster_drop_array (struct cluster *c, struct cluster_array *a)
 void
 cluster_drop_session (struct cluster *c, struct cluster_session *s)
 {
-  put (c, &(struct cluster_record) { .kind = CLUSTER_RECORD_SESSION,
-                                     .deleted = true,
-                                     .session = s->rec });
+  put (c, CLUSTER_RECORD_SESSION, true, &s->rec);
   forget_pointers (c, s);
   TAILQ_REMOVE (&c->sessions, s, link);
   free (s->loss);
@@ -277,8 +294,7 @@ cluster_drop_session (struct cluster *c, struct cluster_session *s)
 void
 cluster_drop_job (struct cluster *c, struct cluster_job *job)
 {
-  put (c, &(struct cluster_record) {
-            .kind = CLUSTER_RECORD_JOB, .deleted = true, .job = *job });
+  put (c, CLUSTER_RECORD_JOB, true, job);
   TAILQ_REMOVE (&c->ended, job, link);
   free (job);
 }
@@ -289,8 +305,7 @@ cluster_drop_node (struct cluster *c, struct cluster_node *n, const char *name)
   changed (c, CLUSTER_NODE, NULL, 0, name)->node = NULL;
   if (n == NULL)
     return;
-  put (c, &(struct cluster_record) {
-            .kind = CLUSTER_RECORD_NODE, .deleted = true, .node = n->rec });
+  put (c, CLUSTER_RECORD_NODE, true, &n->rec);
   forget_pointers (c, n);
   TAILQ_REMOVE (&c->nodes, n, link);
   free (n);

@@ -376,7 +376,7 @@ struct cluster_output {
 
 struct cluster_step {
   STAILQ_ENTRY (cluster_step) link;
-  struct cluster_record *records;
+  struct cluster_record **records; /* cluster_record_bytes each */
   size_t records_count;
   struct cluster_output *outputs;
   size_t outputs_count;

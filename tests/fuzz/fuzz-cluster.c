@@ -129,7 +129,7 @@ keep (const struct cluster_record *r)
     store[stored++] = malloc (sizeof *r);
   }
   assert (store[i]);
-  *store[i] = *r;
+  memcpy (store[i], r, cluster_record_bytes (r->kind));
 }
 
 /* As it is when weftd starts again: written as JSON, and read. */
@@ -242,7 +242,7 @@ pump (void)
   cluster_check (engine);
   while ((s = cluster_next_step (engine)) != NULL) {
     for (size_t i = 0; i < s->records_count; i++)
-      keep (&s->records[i]);
+      keep (s->records[i]);
     for (size_t i = 0; i < s->outputs_count; i++)
       take_output (&s->outputs[i]);
     cluster_step_free (s);

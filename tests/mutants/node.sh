@@ -76,7 +76,7 @@ mutant node-with-members-goes test-cluster-node cluster-node.c \
 mutant node-with-a-session-goes test-cluster-node cluster-node.c \
   'if (!s->rec.ended && strcmp (s->rec.node, name) == 0) {' 'if (0) {'
 mutant removed-node-is-back test-cluster-node cluster-step.c \
-  '.kind = CLUSTER_RECORD_NODE, .deleted = true,' '.kind = CLUSTER_RECORD_NODE,'
+  'put (c, CLUSTER_RECORD_NODE, true,' 'put (c, CLUSTER_RECORD_NODE, false,'
 
 # Preflights.
 mutant preflight-leaves-its-step test-cluster-preflight cluster-preflight.c \

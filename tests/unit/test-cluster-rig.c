@@ -133,7 +133,7 @@ start (void)
   start_engine ();
   while ((s = cluster_next_step (engine)) != NULL) {
     for (size_t i = 0; i < s->records_count; i++)
-      store_put (&s->records[i]);
+      store_put (s->records[i]);
     cluster_step_free (s);
   }
 }
@@ -156,7 +156,7 @@ pump (void)
   while ((s = cluster_next_step (engine)) != NULL) {
     if (!killed) {
       for (size_t i = 0; i < s->records_count; i++)
-        store_put (&s->records[i]);
+        store_put (s->records[i]);
       if (s->records_count && ++rig.steps == weftd.kill_at && !rig.spared)
         killed = true;
     }

@@ -169,8 +169,8 @@ transaction (const struct step_out *s)
   const struct cluster_session_record *was;
 
   /* Ends come with the fence that they are followed by. */
-  for (size_t i = 0; i < s->records_count; i++) {
-    r = &s->records[i];
+  for (size_t i = 0; i < s->step->records_count; i++) {
+    r = s->step->records[i];
     if (r->kind != CLUSTER_RECORD_SESSION || r->deleted)
       continue;
     was = stored_session (r->session.id);
@@ -179,8 +179,8 @@ transaction (const struct step_out *s)
       world.writer_end = stored_array (r->session.array)->epoch;
     store_put (r);
   }
-  for (size_t i = 0; i < s->records_count; i++) {
-    r = &s->records[i];
+  for (size_t i = 0; i < s->step->records_count; i++) {
+    r = s->step->records[i];
     if (r->kind == CLUSTER_RECORD_ARRAY && !r->deleted)
       record_check (&r->array);
     store_put (r);

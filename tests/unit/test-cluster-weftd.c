@@ -106,7 +106,7 @@ store_put (const struct cluster_record *r)
     return;
   }
   assert (i < RECORDS_MAX);
-  weftd.store[i] = *r;
+  memcpy (&weftd.store[i], r, cluster_record_bytes (r->kind));
   if (i == weftd.stored)
     weftd.stored++;
 }

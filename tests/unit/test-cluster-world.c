@@ -97,16 +97,13 @@ pump (void)
     struct step_out *out = calloc (1, sizeof *out);
     struct message **tail = &out->messages;
 
-    out->records = s->records;
-    out->records_count = s->records_count;
-    s->records = NULL;
+    out->step = s;
     for (size_t i = 0; i < s->outputs_count; i++)
       if (s->outputs[i].kind == CLUSTER_OUTPUT_REPLY) {
         *tail = calloc (1, sizeof **tail);
         copy_reply (&s->outputs[i], *tail);
         tail = &(*tail)->next;
       }
-    cluster_step_free (s);
     *world.steps_tail = out;
     world.steps_tail = &out->next;
   }
@@ -125,7 +122,7 @@ drop_step (void)
     s->messages = m->next;
     free (m);
   }
-  free (s->records);
+  cluster_step_free (s->step);
   free (s);
 }
 
@@ -152,7 +149,7 @@ carry_out (void)
 
     if (world.lag_percent && rnd () % 100 < world.lag_percent)
       return; /* the store is slow today */
-    if (!s->durable && s->records_count > 0) {
+    if (!s->durable && s->step->records_count > 0) {
       transaction (s);
       s->durable = true;
       if (acted ())

@@ -48,8 +48,7 @@ struct message {
 
 struct step_out {
   struct step_out *next;
-  struct cluster_record *records;
-  size_t records_count;
+  struct cluster_step *step;
   bool durable;
   struct message *messages;
 };

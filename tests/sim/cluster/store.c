@@ -9,32 +9,10 @@
 
 static struct store backup, newest;
 
-static size_t
-record_bytes (const struct cluster_record *r)
-{
-  switch (r->kind) {
-  case CLUSTER_RECORD_IDENTITY:
-    return offsetof (struct cluster_record, identity) + sizeof r->identity;
-  case CLUSTER_RECORD_DISK:
-    return offsetof (struct cluster_record, disk) + sizeof r->disk;
-  case CLUSTER_RECORD_ARRAY:
-    return offsetof (struct cluster_record, array) + sizeof r->array;
-  case CLUSTER_RECORD_SESSION:
-    return offsetof (struct cluster_record, session) + sizeof r->session;
-  case CLUSTER_RECORD_NODE:
-    return offsetof (struct cluster_record, node) + sizeof r->node;
-  case CLUSTER_RECORD_JOB:
-    return offsetof (struct cluster_record, job) + sizeof r->job;
-  case CLUSTER_RECORD_KINDS:
-    break;
-  }
-  abort ();
-}
-
 static struct cluster_record *
 record_copy (const struct cluster_record *r)
 {
-  size_t bytes = record_bytes (r);
+  size_t bytes = cluster_record_bytes (r->kind);
 
   return memcpy (make (bytes), r, bytes);
 }

@@ -17,8 +17,7 @@ struct pending {
   struct event event;
   uint64_t life;
   struct pending *next;
-  struct cluster_record *records;
-  size_t records_count;
+  struct cluster_step *step;
   struct call *answers; /* filled, by `next` */
 };
 
@@ -54,7 +53,7 @@ static void
 pending_free (struct pending *p)
 {
   refuse_all (&p->answers);
-  free (p->records);
+  cluster_step_free (p->step);
   free (p);
 }
 
@@ -80,10 +79,7 @@ take_step (struct cluster_step *s)
 {
   struct pending *p = make (sizeof *p);
 
-  p->records = s->records;
-  p->records_count = s->records_count;
-  s->records = NULL;
-  s->records_count = 0;
+  p->step = s;
   for (size_t i = s->outputs_count; i-- > 0;) {
     const struct cluster_output *o = &s->outputs[i];
 
@@ -97,7 +93,6 @@ take_step (struct cluster_step *s)
       p->answers = c;
     }
   }
-  cluster_step_free (s);
   *w.weftd.pending_tail = p;
   w.weftd.pending_tail = &p->next;
 }
@@ -148,8 +143,8 @@ release (struct pending *p)
 static void
 make_durable (const struct pending *p)
 {
-  for (size_t i = 0; i < p->records_count; i++)
-    store_put (&p->records[i]);
+  for (size_t i = 0; i < p->step->records_count; i++)
+    store_put (p->step->records[i]);
 }
 
 static void
@@ -179,7 +174,7 @@ store_next (void)
   struct pending *p;
 
   while (!w.weftd.storing && (p = w.weftd.pending) != NULL) {
-    if (p->records_count == 0) { /* nothing to wait for */
+    if (p->step->records_count == 0) { /* nothing to wait for */
       w.weftd.pending = p->next;
       if (p->next == NULL)
         w.weftd.pending_tail = &w.weftd.pending;
