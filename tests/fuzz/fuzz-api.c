@@ -26,7 +26,9 @@
 
 #include "fuzz.h"
 #include "fuzz-civetweb.h"
+#include "fuzz-json.h"
 #include "fuzz-loop.h"
+#include "fuzz-sqlite.h"
 
 #include "server/http.c"
 
@@ -42,19 +44,15 @@ static struct auth *auth;
 
 /* ---- The files of weftd ---- */
 
-/* What every input begins with: a database with users, tokens and a node. */
+/* What every input begins with, beside databases with users, tokens and a node. */
 static struct file {
   const char *name;
   char *data;
   size_t bytes;
 } files[] = {
-  { .name = "weftd.db" },
-  { .name = "history.db" },
   { .name = "ca-key.pem" },
   { .name = "ca-cert.pem" },
 };
-
-#define DATABASES 2 /* the first ones; the others are the CA's */
 
 static void
 path_of (char path[512], const char *name)
@@ -90,18 +88,6 @@ write_file (const struct file *file)
   assert (fd != -1 &&
           write (fd, file->data, file->bytes) == (ssize_t) file->bytes);
   close (fd);
-}
-
-/* Of the database's log: they grow with all that is stored, while weftd runs. */
-static off_t
-wal_bytes (void)
-{
-  char path[512];
-  struct stat st;
-
-  path_of (path, "weftd.db-wal");
-  assert (stat (path, &st) == 0);
-  return st.st_size;
 }
 
 /* ---- One weftd ---- */
@@ -284,6 +270,7 @@ begin_once (void)
   assert (freopen ("/dev/null", "w", stdout));
   server.options.ui_dir = "/nowhere";
   server.options.openapi = "/nowhere/openapi.json";
+  fuzz_replies_words ();
   begin_weftd (false);
   auth_setup_begin (auth, secret, "/nowhere/setup-url");
   snprintf (text, sizeof text,
@@ -333,18 +320,19 @@ int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   struct fuzz f = { data, size };
-  off_t begun_bytes;
-  bool no_login, stored;
+  sqlite3_int64 changes;
+  bool no_login;
 
   begin_once ();
+  fuzz_json_begin ();
   no_login = !(fuzz_number (&f, 1) & 1);
-  for (unsigned i = 0; i < sizeof files / sizeof files[0]; i++)
-    if (i < DATABASES || ca_changed)
-      write_file (&files[i]);
+  for (unsigned i = 0; ca_changed && i < sizeof files / sizeof files[0]; i++)
+    write_file (&files[i]);
   ca_changed = false;
   fuzz_limit_forget ();
+  fuzz_sqlite_begin ();
   begin_weftd (no_login);
-  begun_bytes = wal_bytes ();
+  changes = fuzz_sqlite_changes ();
   for (unsigned i = 0; i < 24 && f.left > 0; i++) {
     struct mg_connection conn;
     size_t n;
@@ -355,7 +343,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     else if (strcmp (text, "RESTART") == 0) {
       end_weftd ();
       begin_weftd (no_login);
-      begun_bytes = wal_bytes ();
+      changes = fuzz_sqlite_changes ();
     }
     else {
       serve (&conn, text, n);
@@ -365,9 +353,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     }
     free (text);
   }
-  stored = wal_bytes () != begun_bytes;
   end_weftd ();
-  if (stored) { /* what was stored can be read */
+  if (fuzz_sqlite_changes () != changes) { /* what was stored can be read */
     begin_weftd (no_login);
     end_weftd ();
   }

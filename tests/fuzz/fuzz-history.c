@@ -1,6 +1,7 @@
-/* fuzz-history.c: weftd's history, without a thread of its own. */
+/* fuzz-history.c: weftd's history in memory, without a thread of its own. */
 
 #include <config.h>
 
+#include "fuzz-sqlite.h"
 #include "fuzz-thread.h"
 #include "server/history.c"

@@ -16,4 +16,7 @@ void fuzz_loop_tick (unsigned ticks);
 /* Nobody has tried a password. */
 void fuzz_limit_forget (void);
 
+/* The words that replies have in common are made. */
+void fuzz_replies_words (void);
+
 #endif /* WEFT_FUZZ_LOOP_H */

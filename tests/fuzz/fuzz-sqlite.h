@@ -1,0 +1,31 @@
+/* fuzz-sqlite.h: for weftd's databases.  The code that is included behind this finds
+ * them in memory, open and with their statements prepared, as the one before it left
+ * them: to open a file, read its schema and prepare what is always the same took most of
+ * an execution.  What an input changes is one transaction, which is taken back; those of
+ * weftd are parts of it.
+ */
+
+#ifndef WEFT_FUZZ_SQLITE_H
+#define WEFT_FUZZ_SQLITE_H
+
+#include <sqlite3.h>
+
+/* From here on changes are taken back by the next call. */
+void fuzz_sqlite_begin (void);
+
+/* How many rows were ever written. */
+sqlite3_int64 fuzz_sqlite_changes (void);
+
+int fuzz_sqlite_open (const char *path, sqlite3 **db);
+int fuzz_sqlite_exec (sqlite3 *db, const char *sql);
+int fuzz_sqlite_prepare (sqlite3 *db, const char *sql, sqlite3_stmt **stmt);
+int fuzz_sqlite_finalize (sqlite3_stmt *stmt);
+
+#define sqlite3_open_v2(path, db, flags, vfs) fuzz_sqlite_open (path, db)
+#define sqlite3_close(db) ((void) (db))
+#define sqlite3_exec(db, sql, each, opaque, why) fuzz_sqlite_exec (db, sql)
+#define sqlite3_prepare_v2(db, sql, bytes, stmt, tail)                         \
+  fuzz_sqlite_prepare (db, sql, stmt)
+#define sqlite3_finalize(stmt) fuzz_sqlite_finalize (stmt)
+
+#endif /* WEFT_FUZZ_SQLITE_H */
