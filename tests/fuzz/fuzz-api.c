@@ -330,6 +330,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     write_file (&files[i]);
   ca_changed = false;
   fuzz_limit_forget ();
+  fuzz_refusals_forget ();
   fuzz_sqlite_begin ();
   begin_weftd (no_login);
   changes = fuzz_sqlite_changes ();

@@ -62,6 +62,9 @@ fuzz_sqlite_open (const char *path, sqlite3 **db)
   if (databases[i].path == NULL) {
     databases[i].path = strdup (path);
     assert (sqlite3_open (":memory:", &databases[i].db) == SQLITE_OK);
+    /* The statements that are kept need memory that is quickly had, too. */
+    sqlite3_db_config (databases[i].db, SQLITE_DBCONFIG_LOOKASIDE, NULL, 1200,
+                       1000);
   }
   *db = databases[i].db;
   return SQLITE_OK;

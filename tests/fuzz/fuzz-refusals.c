@@ -1,0 +1,13 @@
+/* fuzz-refusals.c: what weftd has refused, which is forgotten between inputs. */
+
+#include <config.h>
+
+#include "fuzz-loop.h"
+#include "server/refusals.c"
+
+void
+fuzz_refusals_forget (void)
+{
+  for (unsigned i = 0; i < ENTRIES_MAX; i++)
+    entries[i].key[0] = '\0';
+}
