@@ -276,7 +276,7 @@ load_record (void *opaque, const char *kind, const char *key, const char *json,
     return journal_load (&l->log, key, json, why, why_size);
   if (strcmp (kind, IDEMPOTENCY_KIND) == 0)
     return idempotency_load (l->idempotency, key, json, why, why_size);
-  r = alloc_zeroed (sizeof *r);
+  r = alloc_bytes (sizeof *r);
   if (records_parse (kind, key, json, r, why, why_size) == 0 &&
       cluster_load (l->cluster, r, why, why_size) == 0)
     result = 0;

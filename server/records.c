@@ -401,15 +401,17 @@ records_parse (const char *kind, const char *key, const char *json,
 
   if (object == NULL)
     return refuse (why, why_size, "%s", error.text);
-  memset (r, 0, sizeof *r);
-  fields_begin (&f, object);
   while (k < CLUSTER_RECORD_KINDS && strcmp (kinds[k].word, kind) != 0)
     k++;
+  if (k == CLUSTER_RECORD_KINDS) {
+    json_decref (object);
+    return refuse (why, why_size, "this weftd knows no such kind");
+  }
+  memset (r, 0, cluster_record_bytes ((enum cluster_record_kind) k));
   r->kind = (enum cluster_record_kind) k;
+  fields_begin (&f, object);
   parse_key (&f, key, r);
-  if (r->kind == CLUSTER_RECORD_KINDS)
-    fields_fail (&f, "kind", "this weftd knows no such kind");
-  else if (r->kind == CLUSTER_RECORD_ARRAY)
+  if (r->kind == CLUSTER_RECORD_ARRAY)
     parse_array (&f, &r->array);
   else
     fields_take (&f, kinds[k].fields, &r->identity);

@@ -26,6 +26,7 @@
 
 #include "fuzz.h"
 #include "fuzz-civetweb.h"
+#include "fuzz-forget.h"
 #include "fuzz-json.h"
 #include "fuzz-loop.h"
 #include "fuzz-sqlite.h"
@@ -103,6 +104,10 @@ begin_weftd (bool no_login)
     trust = trust_new (
       ca_open (dir, &(struct ca_networks) { .count = 0 }, why, sizeof why),
       dir);
+  fuzz_audit_forget ();
+  fuzz_limit_forget ();
+  fuzz_quota_forget ();
+  fuzz_refusals_forget ();
   auth = auth_new (no_login, trust, &own, 7 * 86400);
   server.hub = hub_new ();
   store = store_open (dir, why, sizeof why);
@@ -329,8 +334,6 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   for (unsigned i = 0; ca_changed && i < sizeof files / sizeof files[0]; i++)
     write_file (&files[i]);
   ca_changed = false;
-  fuzz_limit_forget ();
-  fuzz_refusals_forget ();
   fuzz_sqlite_begin ();
   begin_weftd (no_login);
   changes = fuzz_sqlite_changes ();

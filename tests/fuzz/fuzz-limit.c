@@ -1,13 +1,16 @@
-/* fuzz-limit.c: how often passwords may be tried, which is forgotten between inputs. */
+/* fuzz-limit.c: how often passwords may be tried, which begins anew with weftd. */
 
 #include <config.h>
 
-#include "fuzz-loop.h"
+#include "fuzz-forget.h"
 #include "server/auth-limit.c"
 
+/* The first ones are used first. */
 void
 fuzz_limit_forget (void)
 {
-  memset (buckets, 0, sizeof buckets);
-  memset (known, 0, sizeof known);
+  for (unsigned i = 0; i < BUCKETS_MAX && buckets[i].key[0]; i++)
+    memset (&buckets[i], 0, sizeof buckets[i]);
+  for (unsigned i = 0; i < KNOWN_MAX && known[i].key[0]; i++)
+    memset (&known[i], 0, sizeof known[i]);
 }

@@ -13,10 +13,6 @@ void fuzz_loop_end (void);
 /* So many ticks go by. */
 void fuzz_loop_tick (unsigned ticks);
 
-/* Nobody has tried a password, and nothing was refused. */
-void fuzz_limit_forget (void);
-void fuzz_refusals_forget (void);
-
 /* The words that replies have in common are made. */
 void fuzz_replies_words (void);
 

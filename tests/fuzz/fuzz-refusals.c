@@ -1,8 +1,8 @@
-/* fuzz-refusals.c: what weftd has refused, which is forgotten between inputs. */
+/* fuzz-refusals.c: what weftd has refused, which is forgotten with weftd. */
 
 #include <config.h>
 
-#include "fuzz-loop.h"
+#include "fuzz-forget.h"
 #include "server/refusals.c"
 
 void

@@ -5,11 +5,11 @@
  * libFuzzer, or with fuzz-main.c, which runs the inputs that are kept in corpus/NAME.
  * The same bytes always do the same.
  *
- * The other files here are what targets are made with: fuzz-history.c,
+ * The other files here are what targets are made with: fuzz-audit.c, fuzz-history.c,
  * fuzz-history-view.c, fuzz-limit.c, fuzz-log.c, fuzz-loop.c, fuzz-password.c,
- * fuzz-refusals.c, fuzz-replies.c and fuzz-store.c are weftd's files of these names
- * without what waits, takes long or outlives an input, and are linked in place of them;
- * fuzz-civetweb.c is in place of that library, fuzz-json.c of memory for jansson,
+ * fuzz-quota.c, fuzz-refusals.c, fuzz-replies.c and fuzz-store.c are weftd's files of
+ * these names without what waits, takes long or outlives an input, and are linked in
+ * place of them; fuzz-civetweb.c is in place of that library, fuzz-json.c of memory for jansson,
  * fuzz-sqlite.c of databases' files, and fuzz-thread.c of threads.
  */
 

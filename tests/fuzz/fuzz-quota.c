@@ -1,0 +1,15 @@
+/* fuzz-quota.c: how much each may ask of weftd, which begins anew with weftd. */
+
+#include <config.h>
+
+#include "fuzz-forget.h"
+#include "server/quota.c"
+
+/* The first ones are used first. */
+void
+fuzz_quota_forget (void)
+{
+  for (unsigned i = 0; i < ATTACHES_MAX && attaches[i].key[0]; i++)
+    memset (&attaches[i], 0, sizeof attaches[i]);
+  refused = 0;
+}
