@@ -122,8 +122,10 @@ put (struct cluster *c, enum cluster_record_kind kind, bool deleted,
 {
   struct cluster_step *s = c->step;
   size_t bytes = cluster_record_bytes (kind), i = 0;
-  struct cluster_record *r = alloc_zeroed (bytes);
+  struct cluster_record *r = malloc (bytes);
 
+  if (r == NULL)
+    abort ();
   r->kind = kind;
   r->deleted = deleted;
   memcpy ((char *) r + offsetof (struct cluster_record, identity), what,

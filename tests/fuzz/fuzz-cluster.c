@@ -61,7 +61,7 @@ struct fake_host {
 static struct fake_disk disks[DISKS];
 static struct fake_host hosts[HOSTS];
 static struct stored {
-  struct cluster_record record;
+  struct cluster_record *record;
   bool read; /* again, since it was kept */
 } store[RECORDS_MAX];
 static unsigned stored;
@@ -114,20 +114,24 @@ input (void)
   return &in;
 }
 
+/* It takes the record over. */
 static void
-keep (const struct cluster_record *r)
+keep (struct cluster_record *r)
 {
   unsigned i = 0;
 
-  while (i < stored && !cluster_record_same (&store[i].record, r))
+  while (i < stored && !cluster_record_same (store[i].record, r))
     i++;
+  assert (i < RECORDS_MAX);
+  if (i < stored)
+    free (store[i].record);
   if (!r->deleted) {
-    assert (i < RECORDS_MAX);
-    memcpy (&store[i].record, r, cluster_record_bytes (r->kind));
-    store[i].read = false;
+    store[i] = (struct stored) { .record = r };
     stored += i == stored;
+    return;
   }
-  else if (i < stored)
+  free (r);
+  if (i < stored)
     store[i] = store[--stored];
 }
 
@@ -141,9 +145,9 @@ read_again (struct stored *s)
   if (s->read)
     return;
   t = store_txn_new ();
-  records_add (t, &s->record);
+  records_add (t, s->record);
   assert (t->count == 1);
-  if (records_parse (t->ops[0].kind, t->ops[0].key, t->ops[0].json, &s->record,
+  if (records_parse (t->ops[0].kind, t->ops[0].key, t->ops[0].json, s->record,
                      why, sizeof why) == -1) {
     fprintf (stderr, "a record that can't be read again: %s\n%s\n", why,
              t->ops[0].json);
@@ -247,8 +251,10 @@ pump (void)
 
   cluster_check (engine);
   while ((s = cluster_next_step (engine)) != NULL) {
-    for (size_t i = 0; i < s->records_count; i++)
+    for (size_t i = 0; i < s->records_count; i++) {
       keep (s->records[i]);
+      s->records[i] = NULL;
+    }
     for (size_t i = 0; i < s->outputs_count; i++)
       take_output (&s->outputs[i]);
     cluster_step_free (s);
@@ -265,7 +271,7 @@ start_engine (void)
   assert (engine);
   for (unsigned i = 0; i < stored; i++) {
     read_again (&store[i]);
-    if (cluster_load (engine, &store[i].record, why, sizeof why) == -1) {
+    if (cluster_load (engine, store[i].record, why, sizeof why) == -1) {
       fprintf (stderr, "a record that can't be loaded: %s\n", why);
       abort ();
     }
@@ -812,7 +818,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     act (&f);
   look ();
   start_engine ();
-  stored = 0;
+  while (stored > 0)
+    free (store[--stored].record);
   cluster_free (engine);
   engine = NULL;
   return 0;
