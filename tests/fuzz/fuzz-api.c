@@ -362,6 +362,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     begin_weftd (no_login);
     end_weftd ();
   }
+  fuzz_sqlite_end ();
+  fuzz_json_end ();
   return 0;
 }
 

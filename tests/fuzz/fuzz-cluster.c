@@ -822,6 +822,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     free (store[--stored].record);
   cluster_free (engine);
   engine = NULL;
+  fuzz_json_end ();
   return 0;
 }
 

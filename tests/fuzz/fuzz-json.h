@@ -6,7 +6,8 @@
 #ifndef WEFT_FUZZ_JSON_H
 #define WEFT_FUZZ_JSON_H
 
-/* Before each input; of the one before nothing may be left. */
+/* Around each input; of it nothing may be left. */
 void fuzz_json_begin (void);
+void fuzz_json_end (void);
 
 #endif /* WEFT_FUZZ_JSON_H */

@@ -33,13 +33,17 @@ run (sqlite3 *db, const char *sql)
 void
 fuzz_sqlite_begin (void)
 {
+  for (unsigned i = 0; i < DATABASES_MAX && databases[i].db; i++)
+    run (databases[i].db, "BEGIN");
+}
+
+void
+fuzz_sqlite_end (void)
+{
   for (unsigned i = 0; i < STATEMENTS_MAX; i++)
     assert (!statements[i].used);
-  for (unsigned i = 0; i < DATABASES_MAX && databases[i].db; i++) {
-    if (!sqlite3_get_autocommit (databases[i].db))
-      run (databases[i].db, "ROLLBACK");
-    run (databases[i].db, "BEGIN");
-  }
+  for (unsigned i = 0; i < DATABASES_MAX && databases[i].db; i++)
+    run (databases[i].db, "ROLLBACK");
 }
 
 sqlite3_int64

@@ -10,8 +10,9 @@
 
 #include <sqlite3.h>
 
-/* From here on changes are taken back by the next call. */
+/* Around each input, whose changes are taken back. */
 void fuzz_sqlite_begin (void);
+void fuzz_sqlite_end (void);
 
 /* How many rows were ever written. */
 sqlite3_int64 fuzz_sqlite_changes (void);
