@@ -263,6 +263,42 @@ test_together (bool kept)
     }
 }
 
+/* It is seen of each range that one call asks for whose turn it is, and who is to give
+ * that back.
+ */
+static void
+test_each (void)
+{
+  struct cluster_lease_words w;
+
+  begin_free ();
+  attach_until_granted (reader);
+  ask (reader, MiB (1), SECTOR);
+  ask (other, 0, SECTOR);
+  ask (writer, 0, 2 * SECTOR);
+  w = words_of (other);
+  add_ask (&w, MiB (1), SECTOR, MiB (1), MiB (1) + SECTOR);
+  add_ask (&w, 0, 2 * SECTOR, 0, 2 * SECTOR);
+  ask_all (other, &w);
+  assert (other->lease_op == 0); /* it has what the writer waits for */
+  expect_refused (other->lease, CLUSTER_CONFLICT, "leases-wait");
+
+  begin_free ();
+  attach_until_granted (reader);
+  ask (writer, 0, SECTOR);
+  ask (writer, MiB (1), SECTOR);
+  ask (other, 0, SECTOR);
+  w = words_of (reader);
+  add_ask (&w, MiB (1), SECTOR, MiB (1), MiB (1) + SECTOR);
+  add_ask (&w, 0, SECTOR, 0, SECTOR);
+  ask_all (reader, &w);
+  UNTIL (other->beat_op != 0);
+  other->heard.revokes = 0;
+  give (writer, 0, SECTOR);
+  assert (granted (other, 0, SECTOR) && reader->lease_op != 0);
+  assert (other->beat_op == 0 && other->heard.revokes == 1); /* at once */
+}
+
 /* Who asks later waits behind who asked before, and asks nobody back as long; what one
  * waits for is granted to no other for its wish.
  */
@@ -429,6 +465,26 @@ test_declare (bool ends)
   assert (map.undeclared == 0 && map.orphan_bytes == 0);
 }
 
+/* Nothing is granted before the members have spoken, who know it if the database lacks a
+ * session.
+ */
+static void
+test_unheard (void)
+{
+  begin_free ();
+  reincarnate ();
+  declare (writer, 0, 0);
+  declare (other, 0, 0);
+  ask (writer, 0, SECTOR);
+  assert (writer->lease_op != 0 && session (writer)->lessee.gets == 0);
+  for (unsigned i = 0; i < MEMBERS; i++) {
+    assert (writer->lease_op != 0);
+    disk_beat (&world.disk[i], 0);
+    carry_out ();
+  }
+  assert (granted (writer, 0, SECTOR));
+}
+
 /* Who declares what another has is over. */
 static void
 test_liar (void)
@@ -565,6 +621,35 @@ test_recovers_on (bool leaves)
   w = words_of (writer);
   w.recovered = writer->order;
   say (writer, &w);
+  assert (!rec ()->to_recover);
+  detach (writer);
+  assert (!rec ()->to_recover);
+}
+
+/* One that has heard an order, and has not begun with it when weftd is started, forgets it:
+ * what it has is equal.
+ */
+static void
+test_order_forgotten (void)
+{
+  begin_free ();
+  attach_until_granted (reader);
+  ask (writer, 0, MiB (1));
+  ask (reader, MiB (2), SECTOR);
+  fall_silent (reader);
+  UNTIL (writer->heard.recover || other->heard.recover);
+  writer->order = 77;
+  reincarnate ();
+  live_on (4);
+  declare (writer, 0, MiB (1));
+  declare (other, 0, 0);
+  writer->order = 0;
+  other->heard.recover = 0;
+  ask (other, MiB (2), SECTOR);
+  UNTIL (other->heard.recover);
+  recover (other);
+  UNTIL (writer->beat_op != 0);
+  live ();
   assert (!rec ()->to_recover);
   detach (writer);
   assert (!rec ()->to_recover);
@@ -1164,18 +1249,21 @@ main (void)
   test_crossing ();
   test_together (false);
   test_together (true);
+  test_each ();
   test_in_turn ();
   test_asked_back ();
   test_numbers ();
   test_lost_answer ();
   test_declare (false);
   test_declare (true);
+  test_unheard ();
   test_liar ();
   test_orphans ();
   test_order ();
   test_orphans_of_before ();
   test_recovers_on (false);
   test_recovers_on (true);
+  test_order_forgotten ();
   test_detach ();
   test_attach_again ();
   test_held ();

@@ -264,6 +264,15 @@ test_wish (void)
   want_leave (128, 4);
   want_give (false, 0, 1);
   CHECK (same (&a.ranges[0], 32, 64));
+
+  /* What is asked for does not go with it. */
+  begin (LESSEE_NAIVE, 0);
+  wants (128, 4);
+  want_ask (128, 4);
+  CHECK (lessee_heard (l, FIRST, &w, 1, 0, NULL, 0, now_ms));
+  want (LESSEE_DO_LEAVE);
+  CHECK (same (&a.leave.must, 64, 4) && same (&a.leave.wish, 64, 4));
+  granted (128, 4);
 }
 
 /* What must be had is not left before the answer has come, nor anything while the array
