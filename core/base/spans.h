@@ -15,7 +15,7 @@ struct span {
   uint64_t start, end, owner;
 };
 
-struct spans { /* begins as zeros */
+struct spans {       /* begins as zeros */
   struct span *span; /* ascending */
   unsigned count, room;
 };

@@ -121,9 +121,8 @@ mutant fence-of-a-node-forgets-a-part test-cluster-part cluster-fence.c \
 
 # Leases (L1, L2, L4).
 mutant lease-of-another-is-granted test-cluster-lease cluster-lease-grant.c \
-  'if ((x = cluster_lease_other (&l->spans, &w->ask[i].must,
-                                  w->session->rec.id))) {' \
-  'if ((x = cluster_lease_other (&l->spans, &w->ask[i].must, w->session->rec.id)) &&
+  'if ((x = cluster_lease_other (&l->spans, must, w->session->rec.id))) {' \
+  'if ((x = cluster_lease_other (&l->spans, must, w->session->rec.id)) &&
         x->owner >= LEASE_ORDERED) {'
 mutant wish-takes-what-another-has test-cluster-lease cluster-lease-grant.c \
   '  end = at;
@@ -132,7 +131,7 @@ mutant wish-takes-what-another-waits-for test-cluster-lease cluster-lease-grant.
   'cluster_part_end (theirs) > cluster_part_end (must) &&
           theirs->offset < end' '0'
 mutant later-ask-goes-first test-cluster-lease cluster-lease-grant.c \
-  'if ((*who = ahead (c, w)))' 'if (0)'
+  'if ((*who = ahead (c, w, must)))' 'if (0)'
 mutant old-give-is-carried-out test-cluster-lease cluster-lessee.c \
   'if (words->number <= s->lessee.number)' 'if (0)'
 mutant liar-is-believed test-cluster-lease cluster-lease.c \

@@ -196,9 +196,13 @@ mutant fenced-client-comes-again test-follow follow.c \
 
 # Leases: rules of lessee.h.
 mutant asked-for-is-left test-lessee lessee.c \
-  'for (unsigned i = 0; l->asking && i < l->asks; i++)
-    if (meet (&l->ask[i].must' 'for (unsigned i = 0; 0; i++)
-    if (meet (&l->ask[i].must'
+  '{
+  for (unsigned i = 0; l->asking && i < l->asks; i++)
+    if (meet (&l->ask[i].must, s->start' '{
+  for (unsigned i = 0; 0; i++)
+    if (meet (&l->ask[i].must, s->start'
+mutant asked-for-is-left-for-a-wish test-lessee lessee.c \
+  'a->leave.wish = a->leave.must;' ';'
 mutant left-while-it-is-granted "test-lessee test-lease-model" lessee.c \
   'return !l->granting && !goes_back' 'return !goes_back'
 mutant left-before-it-is-equal "test-lessee test-lease-model" lessee.c \
@@ -240,15 +244,21 @@ mutant given-again-by-another-number test-lessee lessee.c \
 mutant numbers-of-one-generation test-lessee lessee.c \
   'l->generation << 32 | 1' '1'
 mutant declared-while-asking "test-lessee test-lease-model" lessee.c \
-  '(l->declared || !l->asking) && something_to_give (l)' 'something_to_give (l)'
+  '(l->declared || !l->asking) &&
+          something_to_give (l)' 'something_to_give (l)'
+mutant declared-by-a-refusal-alone test-lessee lessee.c \
+  '!l->doubted && (l->declared' '(l->declared'
 mutant asked-before-all-is-told test-lessee lessee.c \
   'due = l->declared && !l->asking' 'due = !l->asking'
 mutant grant-of-an-older-weftd test-lessee lessee.c \
   '  if (l->asked_by < l->generation)
     return 0;' '  ;'
 mutant older-weftd-is-heard test-lessee lessee.c \
-  '  if (generation < l->generation)
-    return false;' '  ;'
+  'if (generation < l->generation || (l->doubted' 'if ((l->doubted'
+mutant doubted-weftd-is-heard test-lessee lessee.c \
+  ' || (l->doubted && generation == l->generation))' ')'
+mutant order-before-all-is-declared test-lessee lessee.c \
+  'if (recover <= l->heard_order || !l->declared)' 'if (recover <= l->heard_order)'
 mutant given-to-an-older-weftd "test-lessee test-lease-model" lessee.c \
   'else if (old || declare ||' 'else if (declare ||'
 mutant older-order-is-carried-out test-lessee lessee.c \
@@ -257,7 +267,7 @@ mutant older-order-is-carried-out test-lessee lessee.c \
 mutant order-of-a-new-weftd-is-missed "test-lessee test-lease-model" lessee.c \
   'l->heard_order = 0;' ';'
 mutant order-is-begun-twice test-lessee lessee.c \
-  'if (recover <= l->heard_order)' 'if (recover == 0)'
+  'if (recover <= l->heard_order || !l->declared)' 'if (recover == 0 || !l->declared)'
 mutant recovered-is-given "test-lessee test-lease-model" lessee.c \
   '    set (&l->back, &a->ranges[i], 0);' '    ;'
 mutant recovered-while-it-is-left "test-lessee test-lease-model" lessee.c \

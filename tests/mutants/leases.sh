@@ -11,15 +11,15 @@ mutant L1-granted-what-was-given-back sim-cluster-leases lessee.c \
   '  for (unsigned i = 0; i < l->tainted.count; i++)
     spans_set (&got' '  for (unsigned i = 0; 0; i++)
     spans_set (&got'
-mutant L1-granted-what-another-has sim-cluster-leases cluster-lease.c \
+mutant L1-granted-what-another-has sim-cluster-leases cluster-lease-grant.c \
   'return x->owner < LEASE_ORDERED ? HELD : RECOVERING;' \
   'if (x->owner >= LEASE_ORDERED)
         return RECOVERING;'
 # L2: nor before the one who has died is fenced, and what it had is equal.
 mutant L2-nothing-is-recovered sim-cluster-leases cluster-lease.c \
   'hand_all (&l->spans, s->rec.id, LEASE_ORPHAN);' 'hand_all (&l->spans, s->rec.id, 0);'
-mutant L2-recovered-before-the-fence sim-cluster-leases cluster-lease.c \
-  'if (cluster_over_waits (a, 0) ||' 'if ('
+mutant L2-recovered-before-the-fence sim-cluster-leases cluster-lease-grant.c \
+  '|| cluster_over_waits (a, 0) ||' '||'
 mutant L2-used-before-it-is-equal sim-cluster-leases array-lease.c \
   'take (a, ranges, count, RECOVERING)' 'take (a, ranges, count, HELD)'
 # L3: what is read without a lease is the copy that acknowledgements wait for.

@@ -226,12 +226,12 @@ struct answer {
   uint64_t generation;   /* weftd's */
   uint64_t order_number; /* to recover the ranges of the call; 0: none */
   bool declare; /* of a grant: who shares by leases is to declare what it has */
-  uint64_t round;        /* the highest of the array that is known */
-  struct peer_address {  /* for a host, or a joining member */
-    unsigned process;    /* that is to be asked */
-    uint64_t fence;      /* nothing asked in an earlier epoch runs there */
-    uint64_t lapse; /* what was not flushed in an earlier one may be gone */
-    uint64_t life;  /* since this one the same process serves it */
+  uint64_t round;       /* the highest of the array that is known */
+  struct peer_address { /* for a host, or a joining member */
+    unsigned process;   /* that is to be asked */
+    uint64_t fence;     /* nothing asked in an earlier epoch runs there */
+    uint64_t lapse;     /* what was not flushed in an earlier one may be gone */
+    uint64_t life;      /* since this one the same process serves it */
     uint64_t round, life_round, reach; /* as in common/map.h */
     char data[TOKEN_BYTES_MAX + 9], batch[TOKEN_BYTES_MAX + 9],
       intents[TOKEN_BYTES_MAX + 9]; /* export names */
