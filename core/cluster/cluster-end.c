@@ -275,6 +275,7 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
   if (!s->alive)
     cluster_session_cut (c, s, "weftd: it was silent, and others write");
   else if (s->rec.leases && !s->lessee.declared && s->heard &&
+           s->lessee.order == 0 && !s->draining &&
            c->live_ms >= s->lessee.heard_live_ms + SESSION_TTL_MS)
     cluster_session_cut (
       c, s, "weftd: it does not say which leases it has, and others wait");

@@ -655,6 +655,20 @@ test_order_forgotten (void)
   assert (!rec ()->to_recover);
 }
 
+/* One that still makes equal what it began with says later what it has. */
+static void
+test_equal_later (void)
+{
+  begin ();
+  attach_until_granted (writer);
+  writer->order = writer->heard.recover;
+  attach_until_granted (other);
+  reincarnate ();
+  declare (other, 0, 0);
+  live_on (15 * 4);
+  assert (!session (writer)->rec.ended);
+}
+
 /* Who detaches by itself has written all. */
 static void
 test_detach (void)
@@ -1264,6 +1278,7 @@ main (void)
   test_recovers_on (false);
   test_recovers_on (true);
   test_order_forgotten ();
+  test_equal_later ();
   test_detach ();
   test_attach_again ();
   test_held ();
