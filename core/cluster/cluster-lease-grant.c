@@ -28,8 +28,8 @@ is_able (const struct cluster_array *a, const struct cluster_session *s)
 
 /* ---- Recovery. ---- */
 
-/* Who is to recover the orphans: one that waits for some, or else the one with the lowest
- * number.
+/* Who is to recover the orphans: one that waits for some, or else, of those that are heard
+ * and do not end, the one with the lowest number.
  */
 static struct cluster_session *
 pick_recoverer (const struct cluster *c, const struct cluster_array *a)
@@ -48,7 +48,9 @@ pick_recoverer (const struct cluster *c, const struct cluster_array *a)
         return w->session;
     }
   while ((s = cluster_writer_next (c, a, s)))
-    if (is_able (a, s) && (lowest == NULL || s->rec.id < lowest->rec.id))
+    if (is_able (a, s) && !s->draining &&
+        cluster_session_silent_ms (c, s) < QUIET_MS &&
+        (lowest == NULL || s->rec.id < lowest->rec.id))
       lowest = s;
   return lowest;
 }

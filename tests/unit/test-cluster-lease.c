@@ -543,6 +543,27 @@ test_orphans (void)
   assert (!reader->heard.recover);
 }
 
+/* Nobody is ordered to recover who is quiet, or about to detach. */
+static void
+test_recoverer (bool ending)
+{
+  struct host *quiet, *lively;
+
+  begin_free ();
+  attach_until_granted (reader);
+  ask (reader, 0, SECTOR);
+  quiet = writer->session < other->session ? writer : other;
+  lively = quiet == writer ? other : writer;
+  fall_silent (reader);
+  live_on (7 * 4);
+  if (ending)
+    quiet->ending = true;
+  else
+    fall_silent (quiet);
+  UNTIL (lively->heard.recover);
+  assert (!session (quiet)->rec.ended && !quiet->heard.recover);
+}
+
 /* It is told of the order until it knows it. */
 static void
 test_order (void)
@@ -1273,6 +1294,8 @@ main (void)
   test_unheard ();
   test_liar ();
   test_orphans ();
+  test_recoverer (false);
+  test_recoverer (true);
   test_order ();
   test_orphans_of_before ();
   test_recovers_on (false);

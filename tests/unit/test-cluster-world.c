@@ -423,6 +423,7 @@ host_beat (struct host *h)
                                           .prepared = h->prepared,
                                           .fences = h->fences,
                                           .older = h->older,
+                                          .draining = h->ending,
                                           .equal = !h->copying,
                                           .order = h->order,
                                           .wait_ms = 1000 };

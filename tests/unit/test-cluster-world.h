@@ -86,6 +86,7 @@ struct host {
   bool leaves;  /* it was told to */
   bool copying; /* its resync does not get to the end */
   bool older;   /* it takes an older copy */
+  bool ending;  /* it is about to detach */
   uint64_t fences,
     hears; /* up to which fence it refuses clients; the newest that
                              it has heard of */
