@@ -305,7 +305,7 @@ all_ended (const struct control *c)
 bool
 control_lease_stop (struct control *c)
 {
-  uint64_t until_ms = clock_ms () + STOP_MS;
+  uint64_t until_ms = clock_ms () + STOP_MS, order;
   bool ended, recovered;
 
   pthread_mutex_lock (&c->lock);
@@ -325,7 +325,11 @@ control_lease_stop (struct control *c)
   for (; c->lease_workers > 0; c->lease_workers--)
     pthread_join (c->lease_worker[c->lease_workers - 1].thread, NULL);
   pthread_mutex_lock (&c->lock);
-  recovered = c->lessee && lessee_order (c->lessee) == 0;
+  /* That we owe the order of our attach every weftd knows, or has not heard from us
+   * what we have: it has another one recover it at once.
+   */
+  order = c->lessee ? lessee_order (c->lessee) : c->order;
+  recovered = order == 0 || order == c->order;
   pthread_mutex_unlock (&c->lock);
   return recovered;
 }

@@ -17,8 +17,8 @@ int control_lease_start (struct control *c);
 void control_lease_notice (struct control *c, const struct array_notice *n);
 
 /* End the threads, before engine_end.  If a recovery does not end in time, all requests
- * are failed.  Returns whether weftd has been told that all is recovered which we were to
- * recover: if not, the session has no clean end.
+ * are failed.  Returns whether weftd knows what of all that we were to recover is not: if
+ * not, the session has no clean end.
  */
 bool control_lease_stop (struct control *c);
 
