@@ -348,10 +348,14 @@ shared_changes (uint64_t session, unsigned g, unsigned member)
 {
   const struct cluster_array_record *a = store_array ();
 
-  if (a->member[member].state != MEMBER_OUT && grains[g].holder != session)
+  /* One that joins, and that its host has lost, begins anew: what it gets until then it
+   * copies again.
+   */
+  if (a->member[member].state == MEMBER_IN_SYNC && grains[g].holder != session)
     sim_fail ("member %u carries out a write of session %016" PRIx64
-              " to grain %u, which session %016" PRIx64 " has a lease of",
-              member, session, g, grains[g].holder);
+              " to grain %u (at %" PRIu64 "), which session %016" PRIx64
+              " has a lease of",
+              member, session, g, grain_offset (g), grains[g].holder);
 }
 
 /* All is quiet: what there is is what a read would find. */
