@@ -32,8 +32,9 @@
 #include "lease-window.h"
 #include "lessee.h"
 
-#define ASK_WAIT_MS 2000 /* weftd holds its answer for so long */
-#define ASK_PAUSE_MS 10  /* after one that it did not hold */
+#define ASK_WAIT_MS                                                            \
+  500 /* weftd holds its answer for so long; what is wanted since waits */
+#define ASK_PAUSE_MS 10 /* after one that it did not hold */
 
 enum { LEAVING = 1, LEFT, GIVEN }; /* owners, in `back` */
 

@@ -408,6 +408,8 @@ def test_weftd_is_killed(cluster, seed):
     with Clients(c, seed) as all:
         for _ in range(3):
             all.until_done(100)
+            for h, at in (first, 8 << 20), (second, 12 << 20):
+                h.pwrite(bytes(UNIT), at)  # what is cold may have been given away
             c.kill("weftd")
             for n in range(50):
                 data = b"%d" % (n % 10) * SECTOR

@@ -19,7 +19,7 @@
 #define CALLS 256
 #define REQUESTS 8
 #define LEAVES 64
-#define WAIT_MS 2000
+#define WAIT_MS 500
 #define CALM_MS 120000
 
 /* ---- Sets of blocks ---- */

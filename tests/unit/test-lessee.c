@@ -72,7 +72,7 @@ want_ask (uint64_t kib, uint64_t length_kib)
 {
   want (LESSEE_DO_ASK);
   CHECK (a.asks == 1 && same (&a.ask[0].must, kib, length_kib));
-  CHECK (a.wait_ms == 2000 && a.timeout_ms > a.wait_ms);
+  CHECK (a.wait_ms == 500 && a.timeout_ms > a.wait_ms);
 }
 
 /* Nothing is wanted then, or still this. */
@@ -194,7 +194,7 @@ test_ask_again (void)
     int status;
     unsigned after_ms, pause_ms;
   } scene[] = {
-    { 0, 5, RETRY_MS }, { 503, 5, RETRY_MS }, { 409, 2000, 0 }, { 409, 5, 10 }
+    { 0, 5, RETRY_MS }, { 503, 5, RETRY_MS }, { 409, 500, 0 }, { 409, 5, 10 }
   };
 
   for (unsigned i = 0; i < 4; i++) {
