@@ -251,6 +251,14 @@ test_flush (void)
   flushes (1);
   GOOD (zones_kept (z, 0, 0));
 
+  begin ("nor is it for whoever reads it again");
+  writes (1, 0);
+  zones_fall (z, 0);
+  GOOD (reads (1));
+  zones_came (z, 0, 1, ++moment);
+  flushes (1);
+  GOOD (zones_kept (z, 0, 0));
+
   begin ("who has another session speaks for nothing of the former");
   writes (1, 0);
   zones_host_anew (z, 0);

@@ -21,6 +21,7 @@ struct value {
   uint64_t low, high; /* its zone since the grain fell last */
   uint64_t closed;    /* it has taken effect by then, or never will */
   bool answered, flushed;
+  bool fallen; /* some member has lost it */
   /* Since when a FLUSH of each host speaks for it; 0: none does. */
   uint64_t spoken[ZONES_HOSTS];
 };
@@ -264,6 +265,7 @@ zones_fall (struct zones *z, unsigned g)
   for (struct value *v = r->values; v; v = v->next) {
     v->low = v->closed = NEVER;
     v->high = 0;
+    v->fallen = !v->flushed;
   }
 }
 
@@ -282,7 +284,7 @@ zones_came (struct zones *z, unsigned g, unsigned host, uint64_t moment)
 {
   note (z, moment);
   for (struct value *v = z->grain[g].values; v; v = v->next)
-    if (v->low != NEVER && v->spoken[host] == 0)
+    if (v->low != NEVER && !v->fallen && v->spoken[host] == 0)
       v->spoken[host] = moment;
 }
 

@@ -58,7 +58,9 @@ void zones_fall (struct zones *z, unsigned g);
  */
 void zones_undo (struct zones *z, unsigned g);
 
-/* What is there now came to this host with a lease: its FLUSHes speak for it. */
+/* What is there now came to this host with a lease: its FLUSHes speak for it; but not for
+ * what has fallen, of which the FLUSHes of those tell who had it then.
+ */
 void zones_came (struct zones *z, unsigned g, unsigned host, uint64_t moment);
 /* A FLUSH of the host was done that began at that moment: returns whether it spoke for
  * anything here.  Or it has failed: no later one speaks for what was there then.
