@@ -291,6 +291,17 @@ test_undo (void)
   GOOD (answered (2, 0));
   BAD (reads (1));
 
+  begin ("and a long read may find what was there meanwhile");
+  writes (1, 0);
+  asks (2, 0);
+  GOOD (reads (2));
+  zones_undo (z, 0);
+  uint64_t at = ++moment;
+  GOOD (answered (2, 0));
+  flushes (0);
+  zones_forget (z, 0, at);
+  GOOD (zones_read (z, 0, 1, 0, at, ++moment));
+
   begin ("not one with an answer");
   writes (1, 0);
   writes (2, 0);

@@ -16,8 +16,9 @@ struct value {
   uint64_t version;
   bool zeroes;
   uint64_t session;
-  uint64_t begun;     /* its write */
-  uint64_t done;      /* it has taken effect by then, whatever was lost since */
+  uint64_t begun; /* its write */
+  uint64_t done;  /* it has taken effect by then, whatever was lost since; but
+                         what has no answer is written again */
   uint64_t low, high; /* its zone since the grain fell last */
   uint64_t closed;    /* it has taken effect by then, or never will */
   bool answered, flushed;
@@ -266,6 +267,8 @@ zones_fall (struct zones *z, unsigned g)
     v->low = v->closed = NEVER;
     v->high = 0;
     v->fallen = !v->flushed;
+    if (!v->answered) /* its host writes it anew */
+      v->done = NEVER;
   }
 }
 
@@ -274,7 +277,7 @@ zones_undo (struct zones *z, unsigned g)
 {
   for (struct value *v = z->grain[g].values; v; v = v->next)
     if (!v->answered) {
-      v->low = NEVER;
+      v->low = v->done = NEVER;
       v->high = v->begun;
     }
 }
