@@ -108,7 +108,7 @@ look_at_sessions (const json_t *array, const char *node, const struct record *r)
   json_array_foreach (json_object_get (array, "sessions"), i, s) {
     bool writes = session_writes (s);
     bool lives = process_serves (json_number (s, "pid"), name);
-    bool here = lives || strcmp (json_text (s, "node"), node) == 0;
+    bool ours = strcmp (json_text (s, "node"), node) == 0, here = lives || ours;
 
     if (writes) {
       found.writer = s;
@@ -121,7 +121,8 @@ look_at_sessions (const json_t *array, const char *node, const struct record *r)
         json_number (s, "last_heard_ms") <= SESSION_TTL_MS &&
         (!here || (lives && session_is_beside (s))))
       found.elsewhere = s;
-    if (!here)
+    /* Of several that share the array, each node has one of its own. */
+    if (!here || (r->leases && !ours))
       continue;
     /* Who serves an array to other hosts has no more in common with this one. */
     if (writes ? served || !session_has_part (array, s, r) : !r->readonly)
