@@ -33,11 +33,11 @@ struct copier {
   struct array_client *client; /* whose copying it is */
   uint8_t *buf;                /* a stripe unit */
   struct nbd_handle *door[ARRAY_MEMBERS_MAX];
-  /* As weftd had said when it began.  Where several write, a later map may know of a
-   * member what this one did not, and then it would seem to be newer than those asked
+  /* As weftd had said when it began.  Where several write, a later map may know more or
+   * less of a member, and then it would seem to be newer, or older, than those asked
    * before.
    */
-  uint64_t reach[ARRAY_MEMBERS_MAX];
+  uint64_t reach[ARRAY_MEMBERS_MAX], life[ARRAY_MEMBERS_MAX];
   uint64_t told; /* extents, to people */
 };
 
@@ -129,8 +129,10 @@ read_map (struct copier *t, unsigned m)
     free (bits);
   else
     resync_map (t->resync,
-                params.shared && t->reach[m] < reach_of (&mm) ? t->reach[m]
-                                                              : reach_of (&mm),
+                params.shared &&
+                    (t->life[m] == mm.life || t->reach[m] < reach_of (&mm))
+                  ? t->reach[m]
+                  : reach_of (&mm),
                 data_bytes, bits, size);
   map_member_free (&mm);
   return error;
@@ -261,8 +263,10 @@ run (struct engine *e, const struct layout *l, struct control *c,
   for (unsigned m = 0; m < l->members; m++) {
     struct map_member mm = { .reach = 0 };
 
-    if (control_member (c, m, &mm))
+    if (control_member (c, m, &mm)) {
       t.reach[m] = reach_of (&mm);
+      t.life[m] = mm.life;
+    }
     map_member_free (&mm);
   }
   t.client = engine_client_open (e);

@@ -33,10 +33,10 @@ struct copier {
   uint8_t *buf; /* of all hot grains */
   struct conn *conn[PLACES_MAX];
   uint64_t late_at;
-  /* As the map said when it began.  Where several write, a later map may know of a member
-   * what this one did not, and then it would seem to be newer than those asked before.
+  /* As the map said when it began.  Where several write, a later map may know more or less
+   * of a member, and then it would seem to be newer, or older, than those asked before.
    */
-  uint64_t reach[PLACES_MAX];
+  uint64_t reach[PLACES_MAX], life[PLACES_MAX];
 };
 
 static void
@@ -107,7 +107,10 @@ reach (const struct copier *t, unsigned m)
   const struct host_role *h = t->host;
   uint64_t now = h->map.peer[m].reach;
 
-  return h->part_length > 0 && t->reach[m] < now ? t->reach[m] : now;
+  if (h->part_length == 0)
+    return now;
+  return t->life[m] == h->map.peer[m].life || t->reach[m] < now ? t->reach[m]
+                                                                : now;
 }
 
 static void
@@ -444,8 +447,10 @@ begin (struct host_role *h, enum resync_mode mode,
   t->resync = resync_new (&w.layout, ranges, count, mode);
   t->client = array_client_open (h->engine);
   t->buf = make (w.grains * grain_bytes);
-  for (unsigned m = 0; m < w.layout.members; m++)
+  for (unsigned m = 0; m < w.layout.members; m++) {
     t->reach[m] = h->map.peer[m].reach;
+    t->life[m] = h->map.peer[m].life;
+  }
   if (mode == RESYNC_AT_ATTACH || mode == RESYNC_OF_ORPHANS)
     shared_recovers (h);
   if (mode == RESYNC_OF_ORPHANS) {
