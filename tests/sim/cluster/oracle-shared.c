@@ -27,6 +27,8 @@ static struct zones *zones;
 static struct {
   uint64_t holder; /* the session that it came to last */
   bool exposed;
+  bool
+    differs; /* its copies may, since a member has lost what was not flushed */
 } *grains;
 /* The sessions that have let clients in. */
 static uint64_t sessions[HOSTS_MAX];
@@ -70,6 +72,7 @@ void
 shared_fall (unsigned g)
 {
   sim_trace ("oracle: grain %u falls", g);
+  grains[g].differs = true;
   zones_fall (zones, g);
 }
 
@@ -205,13 +208,17 @@ shared_done (const struct host_role *h, struct asked *q,
 
 /* ---- Who holds what ---- */
 
-/* All copies that count are the same, but for what a loss of power has taken. */
+/* All copies that count are the same, but for what a loss of power has taken, and what was
+ * copied from there since.
+ */
 static void
 check_equal (const struct host_role *h, unsigned g)
 {
   const struct cluster_array_record *a = store_array ();
   uint64_t value = GARBAGE;
 
+  if (grains[g].differs)
+    return;
   for (unsigned c = 0; c < w.layout.copies; c++) {
     const struct copy *at = &w.copy[g][c];
     const struct disk *d = place_disk (a, at->member);
@@ -313,6 +320,7 @@ shared_recovered (struct host_role *h, unsigned g)
       place_disk (store_array (), at->member)->slots[at->slot].cut = false;
   }
   shared_came (h, g);
+  grains[g].differs = false;
   if (v == GARBAGE)
     return;
   shared_quiet (g, v);
