@@ -32,8 +32,8 @@
 #include "lease-window.h"
 #include "lessee.h"
 
-#define ASK_WAIT_MS                                                            \
-  500 /* weftd holds its answer for so long; what is wanted since waits */
+/* weftd holds its answer for so long; what is wanted since waits. */
+#define ASK_WAIT_MS 500
 #define ASK_PAUSE_MS 10 /* after one that it did not hold */
 
 enum { LEAVING = 1, LEFT, GIVEN }; /* owners, in `back` */
