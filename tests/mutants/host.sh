@@ -291,3 +291,6 @@ mutant wish-goes-up-only test-lease-window lease-window.c \
 mutant wish-beyond-the-end test-lease-window lease-window.c \
   '  if (end > size)
     end = size;' '  ;'
+mutant rounds-count-for-orphans test-resync resync.c \
+  '  if (r->mode == RESYNC_OF_ORPHANS)
+    reach = UINT64_MAX;' '  ;'

@@ -690,7 +690,11 @@ is_newest (const struct layout_piece *p, unsigned block, unsigned c)
 
     if (o == c || states[than] != MEMBER_IN_SYNC || spoiled[o][block])
       continue;
-    if (reach[than] > reach[m] || (reach[than] == reach[m] && than_has > has))
+    /* Of orphans, what weftd has said of rounds does not count. */
+    if (mode == RESYNC_OF_ORPHANS
+          ? than_has > has
+          : reach[than] > reach[m] ||
+              (reach[than] == reach[m] && than_has > has))
       return false;
   }
   return states[p->copy[c].member] == MEMBER_IN_SYNC && !spoiled[c][block];
