@@ -34,6 +34,7 @@ struct loop {
 
   pthread_mutex_t lock; /* of what follows */
   struct requests asked;
+  bool hurry; /* the patient are not to wait either */
   STAILQ_HEAD (, spent) spent;
   bool stopping;
 };

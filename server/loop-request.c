@@ -114,7 +114,8 @@ loop_ask (struct loop *l, struct request *r)
     return;
   }
   TAILQ_INSERT_TAIL (&l->asked, r, link);
-  if (!r->patient) /* most heartbeats are: one wake-up takes them all */
+  /* Most heartbeats are patient: one wake-up takes them all. */
+  if (!r->patient || l->hurry)
     uv_async_send (&l->wake);
   pthread_mutex_unlock (&l->lock);
 

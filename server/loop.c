@@ -134,6 +134,7 @@ take_asked (struct loop *l)
   loop_free_spent (l);
   for (;;) {
     pthread_mutex_lock (&l->lock);
+    l->hurry = cluster_hurry (l->cluster);
     r = TAILQ_FIRST (&l->asked);
     if (r)
       TAILQ_REMOVE (&l->asked, r, link);

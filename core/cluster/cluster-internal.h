@@ -187,6 +187,7 @@ struct cluster {
   STAILQ_HEAD (, cluster_step) steps;
 
   bool due;                  /* something is, of some array */
+  bool hurry;                /* since the last tick: cluster_hurry */
   struct cluster_step *step; /* that is being made */
   size_t records_room, outputs_room;
   uint64_t now_ms, wall_ms;
@@ -791,6 +792,8 @@ void cluster_tell_disk (struct cluster *c, struct cluster_disk *d,
                         bool at_once);
 void cluster_tell_session (struct cluster *c, struct cluster_session *s,
                            bool at_once);
+/* There is something about leases for it to hear. */
+void cluster_lease_news (struct cluster *c, struct cluster_session *s);
 /* Answer the long polls of all its disks and sessions where there is news. */
 void cluster_tell_array (struct cluster *c, const struct cluster_array *a);
 /* Refuse: another change of epoch is under way; ask again. */

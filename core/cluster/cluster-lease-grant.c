@@ -290,12 +290,12 @@ ask_back (struct cluster *c, struct waiting *w, unsigned i)
 
   w->asked_back |= 1u << i;
   if (has_too_many (c, w))
-    w->session->lessee.news++;
+    cluster_lease_news (c, w->session);
   while ((s = cluster_writer_next (c, a, s))) {
     if (s == w->session ||
         !has_of (&a->leases->spans, &w->ask[i].must, s->rec.id, &has))
       continue;
-    s->lessee.news++;
+    cluster_lease_news (c, s);
     s->lessee.revokes++;
     cluster_lease_asked_back (c, a, has.offset, cluster_part_end (&has));
     start = has.offset < start ? has.offset : start;

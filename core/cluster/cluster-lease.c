@@ -222,7 +222,7 @@ cluster_lease_order (struct cluster *c, struct cluster_array *a,
   hand_all (&l->spans, LEASE_ORPHAN, LEASE_ORDERED);
   l->order = c->identity.generation << 32 | ++c->order_count;
   l->recoverer = s;
-  s->lessee.news++;
+  cluster_lease_news (c, s);
 }
 
 void

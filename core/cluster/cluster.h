@@ -793,6 +793,11 @@ bool cluster_join_order (const struct cluster *c, const struct cluster_array *a,
 #define CLUSTER_TICK_MS 250
 void cluster_tick (struct cluster *c, const struct cluster_input *in);
 
+/* Does another wait, until the next tick at most, for what a session is to hear with its
+ * next heartbeat?  Then heartbeats are not to wait for the tick.
+ */
+bool cluster_hurry (const struct cluster *c);
+
 /* The next step, or NULL.  Free it with cluster_step_free. */
 struct cluster_step *cluster_next_step (struct cluster *c);
 void cluster_step_free (struct cluster_step *s);

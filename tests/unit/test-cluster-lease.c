@@ -354,6 +354,21 @@ test_asked_back (void)
 }
 
 /* What has a number is done once, and not when something newer was. */
+/* What is asked back of one whose heartbeat is not here: the next one is not to wait. */
+static void
+test_hurry (void)
+{
+  begin_free ();
+  ask (writer, 0, MiB (1));
+  UNTIL (writer->beat_op != 0 && other->beat_op != 0);
+  ask (other, 0, SECTOR);
+  assert (writer->beat_op == 0 && !cluster_hurry (engine));
+  ask (other, SECTOR, SECTOR);
+  assert (writer->beat_op == 0 && cluster_hurry (engine));
+  live ();
+  assert (!cluster_hurry (engine));
+}
+
 static void
 test_numbers (void)
 {
@@ -1287,6 +1302,7 @@ main (void)
   test_each ();
   test_in_turn ();
   test_asked_back ();
+  test_hurry ();
   test_numbers ();
   test_lost_answer ();
   test_declare (false);
