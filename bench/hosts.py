@@ -162,17 +162,20 @@ class Hosts(NetCluster):
         return [p.pid for n, p in self.processes.items()
                 if n.startswith("use-") == (kind == "arrays")]
 
-    def run(self, work, users, requests=None, ahead=0):
+    def run(self, work, users, requests=None, ahead=0, apart=None):
         """All of them at once, each in its part, or in that of the user so many places
-        ahead, with so many requests, or as many as it has room for.  Returns the seconds
-        that each of them took."""
+        ahead, with so many requests, or as many as it has room for; or in what all of
+        them have, each from so many bytes behind the one before.  Returns the seconds that
+        each of them took."""
         does, length, depth, words = work
 
         def client(host):
             place = (self.users.index(host) + ahead) % len(users)
+            size = self.part * (len(users) if apart else 1)
             return Client(self.client_uri(host),
-                          (does, length, depth, (*words, str(place * self.part))),
-                          requests or self.part // length, self.part,
+                          (does, length, depth,
+                           (*words, str(place * (apart or self.part)))),
+                          requests or self.part // length, size,
                           inside=self.inside(host))
 
         clients = at_once(client, *users)

@@ -2,11 +2,11 @@
  * hangs up.
  *
  *   requests URI read|write|commit BYTES DEPTH REQUESTS SIZE CONNECTIONS
- *            [sequential] [flush] [FROM]
+ *            [sequential | every=N] [flush] [FROM]
  *
  * On each connection DEPTH requests of BYTES each are on their way at a time, in the
- * SIZE bytes from FROM on (0), at random places (always the same ones) or one behind the
- * other, REQUESTS in all; with `flush` a FLUSH follows on each when all are answered.
+ * SIZE bytes from FROM on (0), at random places (always the same ones), one behind the
+ * other, or at every N-th place, REQUESTS in all; with `flush` a FLUSH follows on each when all are answered.
  * A commit is a write, and a FLUSH when the write was answered, as a
  * database makes them: DEPTH writers do that, each for itself, by one connection.  It
  * says a line when it is connected, makes the requests when it
@@ -33,8 +33,8 @@
 
 /* What all connections have in common. */
 static uint64_t bytes, size, from;
-static unsigned depth;
-static bool writes, commits, sequential, flushes;
+static unsigned depth, every; /* every: 0: at random places */
+static bool writes, commits, flushes;
 
 /* Once all requests are made, and once they are counted: the kernel forgets what it
  * counted for a thread that ends.
@@ -118,7 +118,7 @@ make_requests (struct connection *c)
       char *at = c->buf + sent % depth * bytes;
 
       random = random * 6364136223846793005 + 1442695040888963407;
-      block = sequential ? c->first + sent : random >> 33;
+      block = every ? (c->first + sent) * every : random >> 33;
       block = from + block % (size / bytes) * bytes;
       c->under_way++;
       sent++;
@@ -155,7 +155,8 @@ main (int argc, char *argv[])
 
   if (argc < 8) {
     fprintf (stderr, "usage: requests URI read|write|commit BYTES DEPTH "
-                     "REQUESTS SIZE CONNECTIONS [sequential] [flush] [FROM]\n");
+                     "REQUESTS SIZE CONNECTIONS "
+                     "[sequential | every=N] [flush] [FROM]\n");
     return 1;
   }
   commits = strcmp (argv[2], "commit") == 0;
@@ -167,7 +168,9 @@ main (int argc, char *argv[])
   connections = strtoul (argv[7], NULL, 10);
   for (int i = 8; i < argc; i++)
     if (strcmp (argv[i], "sequential") == 0)
-      sequential = true;
+      every = 1;
+    else if (strncmp (argv[i], "every=", 6) == 0)
+      every = strtoul (argv[i] + 6, NULL, 10);
     else if (strcmp (argv[i], "flush") == 0)
       flushes = true;
     else

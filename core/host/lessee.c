@@ -490,12 +490,24 @@ may_ask (const struct lessee *l, const struct array_range *want)
          !order_meets (&l->order, start, end);
 }
 
+/* What must be had for it. */
+static struct array_range
+must_for (const struct lessee *l, const struct array_range *want)
+{
+  return l->kind == LESSEE_TOKEN
+           ? (struct array_range) { want->offset, l->size - want->offset }
+           : *want;
+}
+
 static bool
 ask_due (const struct lessee *l)
 {
-  for (unsigned i = 0; i < l->wants; i++)
-    if (may_ask (l, &l->want[i]))
+  for (unsigned i = 0; i < l->wants; i++) {
+    struct array_range must = must_for (l, &l->want[i]);
+
+    if (may_ask (l, &must))
       return true;
+  }
   return false;
 }
 
@@ -520,7 +532,7 @@ take_ask (struct lessee *l, uint64_t now_ms, struct lessee_action *a)
   l->ask_sent_ms = now_ms;
   l->asks = 0;
   for (unsigned i = 0; i < l->wants && l->asks < LEASE_ASKS_MAX; i++) {
-    struct array_range must = l->want[(first + i) % l->wants];
+    struct array_range must = must_for (l, &l->want[(first + i) % l->wants]);
     unsigned had = 0;
 
     while (had < l->asks && (must.offset < l->ask[had].must.offset ||

@@ -54,7 +54,7 @@ struct lease_wish {
 enum lessee_kind {
   LESSEE_ADAPTIVE, /* by the window (lease-window.h) */
   LESSEE_NAIVE,    /* just what is needed */
-  LESSEE_TOKEN,    /* always the whole array */
+  LESSEE_TOKEN,    /* all from there to the end, and what is free before */
 };
 
 /* So many wants are looked at, the first ones; so many ranges are given at once. */

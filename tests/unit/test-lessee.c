@@ -177,8 +177,18 @@ test_ask (void)
 
   begin (LESSEE_TOKEN, 0);
   wants (16, 4);
-  want_ask (16, 4);
+  want_ask (16, SIZE / KiB (1) - 16);
   CHECK (a.ask[0].wish.offset == 0 && a.ask[0].wish.length == SIZE);
+  /* Not while some of it is being left. */
+  begin (LESSEE_TOKEN, 0);
+  heard (FIRST, 64, 64);
+  want_leave (64, 64);
+  wants (16, 4);
+  want_nothing ();
+  left (64, 64);
+  want_give (false, 0, 1);
+  gave (200);
+  want_ask (16, SIZE / KiB (1) - 16);
 
   begin (LESSEE_ADAPTIVE, 0);
   wants (1024, 4);
@@ -313,7 +323,7 @@ test_tainted (void)
   struct array_range r[4];
 
   for (unsigned i = 0; i < 2; i++) {
-    begin (LESSEE_TOKEN, 0);
+    begin (LESSEE_ADAPTIVE, 0);
     if (i == 0) { /* it begins before the call ... */
       heard (FIRST, 64, 64);
       want_leave (64, 64);
