@@ -154,6 +154,7 @@ engine_lease_leave (struct engine *e, const struct lease_wish *leave)
 
   turn_begin (e, &t, NULL);
   array_lease_leave (e->array, &leave->must, &leave->wish, clock_ns ());
+  pthread_cond_signal (&e->patrol);
   turn_end (e, &t);
 }
 

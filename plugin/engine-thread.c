@@ -136,7 +136,8 @@ engine_thread (void *opaque)
       deadline = e->drain_deadline;
     if (deadline > ending_check)
       deadline = ending_check;
-    if (e->leader == NULL && e->requests == seen)
+    if (e->leader == NULL &&
+        (e->requests == seen || array_lease_leaves (e->array)))
       lead (e, deadline, now);
     else { /* on patrol */
       seen = e->requests;

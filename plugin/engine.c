@@ -15,7 +15,8 @@
  * When nobody waits, the engine thread leads.  It is where background I/O is
  * looked after, and the clock: deadlines of the array engine.  A request takes
  * the lead away from it; as long as requests keep coming it leaves the lead to
- * them and only looks after the deadlines (its patrol).
+ * them and only looks after the deadlines (its patrol), unless another host waits for
+ * background I/O of ours: for a lease.
  *
  * Each of the two kinds of poller has an epoll, and an eventfd by which it is
  * told that what it polls for has changed: a socket became full, another
@@ -254,8 +255,11 @@ hand_over (struct engine *e, struct turn *t)
   struct waiter *w = TAILQ_LAST (&e->followers, follower_list);
 
   e->leader = w;
-  if (w == NULL)
+  if (w == NULL) {
+    if (array_lease_leaves (e->array))
+      pthread_cond_signal (&e->patrol);
     return;
+  }
   TAILQ_REMOVE (&e->followers, w, entry);
   w->following = false;
   turn_signal (t, w, LEAD);

@@ -481,6 +481,12 @@ lease_look (struct array *a)
   }
 }
 
+bool
+array_lease_leaves (const struct array *a)
+{
+  return !TAILQ_EMPTY (&a->lease.leaving);
+}
+
 unsigned
 array_lease_wants (const struct array *a, struct array_range *wants,
                    unsigned max)

@@ -313,6 +313,8 @@ void array_lease_recovered (struct array *a, uint64_t now_ns);
  */
 void array_lease_leave (struct array *a, const struct array_range *must,
                         const struct array_range *wish, uint64_t now_ns);
+/* Is there anything that is being left?  Then another host may wait for that. */
+bool array_lease_leaves (const struct array *a);
 /* Take up to `max` ranges that were left; returns how many.  Ask until it is 0. */
 unsigned array_lease_left (struct array *a, struct array_range *left,
                            unsigned max);
