@@ -24,6 +24,10 @@
 #define CLEAR_IDLE_NS UINT64_C (5000000000)
 /* Flushes of a member at a time. */
 #define FLUSHES_MAX 2
+/* Answers of a member to how far its disk is: to the step that is under way, and to the
+ * two before it.
+ */
+#define NOTED_MAX 3
 #define NEED_IMAGES UINT64_MAX
 #define EXTENTS_UNITS_MAX 65536
 #define EXTENTS_MAX 8192
@@ -220,7 +224,6 @@ struct round {
   uint64_t since_ns; /* when that one began */
   uint64_t since;    /* its round */
   uint64_t before_ns; /* when the one before began; 0: in another session */
-  uint64_t before;    /* its round */
   uint64_t target;    /* steps go on up to this one; 0: nothing was written */
   uint64_t wrote_ns;  /* when a write was last asked for or answered */
   uint64_t hurry;   /* up to this step, each begins as soon as the one before is
@@ -261,10 +264,14 @@ struct overdue {
 struct array_member {
   struct overdue overdue;
   struct clear_member clear;
-  uint64_t round;   /* the newest that its disk has noted */
-  uint64_t heard;   /* in which step it has last said so, since it was lost */
-  uint64_t first;   /* the first step all of which it has counted in */
-  bool asked_round; /* it is being asked that, or to note a newer one */
+  uint64_t round;    /* the newest that its disk has noted */
+  uint64_t heard;    /* in which step it has last said so, since it was lost */
+  bool asked_round;  /* it is being asked that, or to note a newer one, ... */
+  uint64_t asked_ns; /* ... since then */
+  /* Its disk had no more than this round when it was asked, the newest first. */
+  struct {
+    uint64_t round, ns;
+  } noted[NOTED_MAX];
   enum member_state state; /* as committed */
   bool lost;               /* there is no connection to it */
   bool told;               /* weftd is told of its loss, or need not be */

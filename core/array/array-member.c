@@ -107,10 +107,8 @@ member_count (struct array *a)
       images_background (a->images, i, !m->counts);
     if (m->counts && !counted)
       m->loose = ++a->event;
-    if (!m->counts || !counted) {
+    if (!m->counts || !counted)
       m->round = m->heard = 0;
-      m->first = a->round.begun + 1;
-    }
     a->degraded |= !member_readable (a, i);
     sort_images (a, i);
   }

@@ -45,12 +45,13 @@
  *           have that already): so it is no more than X.  After the step all have
  *           X + 1; the next one asks again, hears X + 1 or more, and after it all have
  *           X + 2.  So two steps after a write, a copy from before it is two behind.
- *   time    A disk that has X + 1 has been given it after it was asked.  So a copy of
- *           it that has X + 1 or more was made after the ask, and the greatest of our
- *           numbers that it has tells the time before which it has all that it was
- *           asked (round_reaches).  So each member that counts is to answer in each
- *           step; of one that came to count later, be it within the step, the step
- *           tells no time, for it may have had X + 1 from others before our ask.
+ *   time    A copy of a disk that has more than what that disk has answered was made
+ *           after it was asked, whoever has given it that.  So of the last times that
+ *           we have asked a member, the newest that it has answered with less tells
+ *           the time before which it has all that it was asked (round_reaches).  What
+ *           others have answered tells nothing of it: they may be a round apart.  Nor
+ *           does one that has joined, before it was given the round: a copy from before
+ *           it joined may have more than that.
  *
  * While a member is lost its answer is not there, so no step is complete: a lost member
  * holds the rounds up for each writer that has lost it.  One that joins is given rounds
@@ -58,12 +59,13 @@
  * has had the newest round of each.
  *
  * A writer alone need not ask: nobody else gives rounds, so what it has begun last is
- * the highest there is.
+ * the highest there is, and whoever has a round was given it after that had begun.
  */
 
 #include <config.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "array-internal.h"
 #include "base/bytes.h"
@@ -130,24 +132,24 @@ late (uint64_t begun_ns, uint64_t wrote_ns)
 bool
 round_reaches (const struct array *a, unsigned member)
 {
-  const struct round *r = &a->round;
-  uint64_t reach = a->member[member].reach;
-  uint64_t wrote_ns = a->member[member].wrote_ns;
-  uint64_t step = r->begun, begun_ns = r->begun_ns;
+  const struct array_member *m = &a->member[member];
 
-  /* Ours that it has: the newest, the last complete one, or the one before. */
-  if (r->number == 0 || reach < r->number) {
-    step = r->complete;
-    begun_ns = r->since_ns;
-    if (reach < r->since) {
-      step--;
-      begun_ns = reach < r->before ? 0 : r->before_ns;
-    }
-  }
-  if (r->shared && step < a->member[member].first)
-    begun_ns = 0; /* others may have given it that, before we asked */
-  return !r->on || wrote_ns == 0 || reach == UINT64_MAX ||
-         late (begun_ns, wrote_ns);
+  if (!a->round.on || m->wrote_ns == 0 || m->reach == UINT64_MAX)
+    return true;
+  for (unsigned i = 0; i < NOTED_MAX; i++)
+    if (m->noted[i].round < m->reach)
+      return late (m->noted[i].ns, m->wrote_ns);
+  return false;
+}
+
+/* Its disk had no more than this round then. */
+static void
+note (struct array_member *m, uint64_t round, uint64_t ns)
+{
+  if (m->noted[0].round < round) /* else this one says more than the last */
+    memmove (m->noted + 1, m->noted, (NOTED_MAX - 1) * sizeof m->noted[0]);
+  m->noted[0].round = round;
+  m->noted[0].ns = ns;
 }
 
 /* How many more steps are to be complete before what was written at wrote_ns counts as
@@ -221,6 +223,7 @@ ask (struct array *a, unsigned member, uint64_t round)
   if (round)
     batch_encode (&record, 1, x->io.buf);
   a->member[member].asked_round = true;
+  a->member[member].asked_ns = a->now_ns;
   aio_send (a, x);
 }
 
@@ -307,7 +310,6 @@ round_look (struct array *a)
     if (r->complete < r->begun) {
       r->complete = r->begun;
       r->before_ns = r->since_ns;
-      r->before = r->since;
       r->since_ns = r->begun_ns;
       r->since = r->number;
       wake_writers (a);
@@ -319,6 +321,8 @@ round_look (struct array *a)
     if (r->highest < r->number)
       r->highest = r->number;
     r->number = 0;
+    for (unsigned i = 0; i < a->layout->members && !r->shared; i++)
+      note (&a->member[i], r->highest, r->begun_ns);
   }
 }
 
@@ -342,6 +346,8 @@ round_answered (struct array *a, struct aio *x, bool ok)
   }
   if (ok && x->io.kind == IO_ROUND) {
     m->heard = x->start;
+    if (round >= a->round.since) /* else it has forgotten them all, to join */
+      note (m, round, m->asked_ns);
     if (a->round.highest < round)
       a->round.highest = round;
   }

@@ -301,12 +301,12 @@ mutant round-of-another-session-counts test-array-round array-round.c \
 mutant copy-of-a-standstill-is-the-disk test-array-round array-epoch.c \
   'if (!aged && ' 'if ('
 mutant known-process-is-another test-array-round array-round.c \
-  'wrote_ns == 0 || reach == UINT64_MAX ||' 'wrote_ns == 0 ||'
+  'm->wrote_ns == 0 || m->reach == UINT64_MAX)' 'm->wrote_ns == 0)'
 mutant round-before-vouches-as-the-last test-array-round array-round.c \
-  'begun_ns = reach < r->before ? 0 : r->before_ns;' \
-  'begun_ns = reach < r->before ? 0 : r->since_ns;'
+  'if (m->noted[i].round < m->reach)' 'if (m->noted[i].round <= m->reach)'
 mutant round-under-way-vouches-for-nothing test-array-round array-round.c \
-  'if (r->number == 0 || reach < r->number) {' 'if (1) {'
+  'for (unsigned i = 0; i < NOTED_MAX; i++)' \
+  'for (unsigned i = 1; i < NOTED_MAX; i++)'
 mutant fua-stands-for-its-first-try test-array-round array.c \
   '  q->wrote_ns = 0;
 ' ''
@@ -329,8 +329,9 @@ mutant join-without-the-round test-array-round array-join.c \
   '&&
            m->round >= a->round.given;' ';'
 mutant joiner-keeps-a-round test-array-round array-member.c \
-  '      m->round = m->heard = 0;
-      m->first' '      m->first'
+  '    if (!m->counts || !counted)
+      m->round = m->heard = 0;
+' ''
 
 # Several writers.
 mutant step-gives-without-asking test-array-round array-round.c \
@@ -349,10 +350,17 @@ mutant step-keeps-the-answer-of-who-was-lost test-array-round array-member.c \
   m->told'
 mutant step-lets-a-joiner-wait-for-who-goes test-array-round array-round.c \
   'have = all_have (a, r->given);' 'have = !heard || all_have (a, r->given);'
-mutant step-that-asks-vouches test-array-round array-round.c \
-  'if (r->number == 0 || reach < r->number) {' 'if (reach < r->number) {'
-mutant step-of-before-it-counted-vouches test-array-round array-round.c \
-  'if (r->shared && step < a->member[member].first)' 'if (0)'
+mutant answer-tells-when-it-came test-array-round array-round.c \
+  'note (m, round, m->asked_ns);' 'note (m, round, a->now_ns);'
+mutant answer-of-another-tells-the-time test-array-round array-round.c \
+  'note (m, round, m->asked_ns);' 'for (unsigned i = 0; i < a->layout->members; i++)
+      note (&a->member[i], round, m->asked_ns);'
+mutant answer-of-who-has-just-joined-tells-the-time test-array-round array-round.c \
+  'if (round >= a->round.since)' 'if (1)'
+mutant answer-before-is-forgotten test-array-round array-round.c \
+  'if (m->noted[0].round < round)' 'if (0)'
+mutant answer-before-is-pushed-out test-array-round array-round.c \
+  'if (m->noted[0].round < round)' 'if (1)'
 mutant round-of-a-step-is-its-count test-array-round array-round.c \
   'return a->round.since;' 'return a->round.complete;'
 mutant step-goes-by-nonsense test-array-round array-round.c \

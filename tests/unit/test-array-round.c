@@ -684,30 +684,29 @@ test_step_join (void)
   end ();
 }
 
-/* A disk that is back has one of these rounds, as its superblock says.  The steps of ours
- * were asked at 0 s (number 6), 2 s (9) and 4 s (12, which is not complete); others have
- * given the rounds between.  What it answered more than 3 s after the greatest of ours
- * that it has was asked for may be gone.
+/* A disk that is back has one of these rounds, as its superblock says.  We have asked it
+ * at 0 s (it had 5), 2 s (8) and 4 s (11); others have given the rounds between.  What it
+ * answered more than 3 s after the newest of these that it has more than may be gone,
+ * whether the other member has answered or not.
  */
 static void
 test_step_back (void)
 {
   static const struct {
-    unsigned after_ms; /* of the last write, after the third was asked for */
+    unsigned
+      after_ms; /* of the last write, after it was asked for the third time */
     uint64_t reach;
-    bool numbered; /* all have answered the third by then */
     bool gone;
   } backs[] = {
-    { 500, 12, true, false },  { 500, 13, true, false },
-    { 500, 11, true, false },  { 500, 9, true, false },
-    { 500, 8, true, true },    { 2000, 11, true, true },
-    { 2000, 12, true, false }, { 2000, 12, false, true },
-    { 4000, 12, true, true },  { 500, 5, true, true },
-    { 500, 12, false, false },
+    { 500, 12, false },  { 500, 13, false }, { 500, 11, false },
+    { 500, 9, false },   { 500, 8, true },   { 2000, 11, true },
+    { 2000, 12, false }, { 4000, 12, true }, { 500, 5, true },
+    { 500, 0, true },
   };
 
-  for (unsigned i = 0; i < sizeof backs / sizeof backs[0]; i++) {
+  for (unsigned i = 0; i < 2 * sizeof backs / sizeof backs[0]; i++) {
     struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
+    bool all = i % 2;
 
     config.part_length = 4 * UNIT;
     config.batches = config.rounds = true;
@@ -727,20 +726,79 @@ test_step_back (void)
     assert (array_round (a) == 9 && asks () == 2);
     others_give (11, 11);
     answer_ask (0);
-    if (backs[i].numbered) {
+    if (all) {
       answer_ask (1);
       answer_round (0);
     }
     lose (1);
     answer_lost (1);
-    tick_after (backs[i].after_ms * MS);
+    tick_after (backs[i / 2].after_ms * MS);
     ask_data (&w);
     assert (done (&w));
     lose (0);
-    return_with (0, true, backs[i].reach);
+    return_with (0, true, backs[i / 2].reach);
     commit_states (2, "iioo");
     return_whole (1);
     commit_states (2, "iioo");
+    submit (&f);
+    assert (finish (&f) == (backs[i / 2].gone ? EIO : 0));
+    answer_all ();
+    end ();
+  }
+}
+
+/* No step is complete, for a member is lost that stays; others have gone on by what we
+ * had given.  The connection to another member is lost again and again, and then it is
+ * asked again, be it in the same step: the time of the newest ask counts for what it did
+ * not have then, and the time of the one before for what it had.
+ */
+static void
+test_step_asked_again (void)
+{
+  static const struct {
+    unsigned after_ms; /* of the last write, after it was asked last */
+    uint64_t reach;
+    bool gone;
+  } backs[] = {
+    { 1000, 8, false }, { 1000, 7, false }, { 1000, 6, false },
+    { 2500, 8, false }, { 2500, 7, true },  { 3200, 8, true },
+  };
+
+  for (unsigned i = 0; i < sizeof backs / sizeof backs[0]; i++) {
+    struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
+
+    config.part_length = 4 * UNIT;
+    config.batches = config.rounds = true;
+    config.io_timeout_ms = 0;
+    config.round = config.member_round[0] = config.member_round[1] = 5;
+    begin (LAYOUT_RAID10, 4);
+    commit_states (2, "iioo");
+    ask_data (&w);
+    answer_asks ();
+    answer_round (0);
+    lose (1);
+    answer_lost (1);
+    others_give (7, 7);
+    for (unsigned k = 0; k < 3; k++) {
+      tick_after (600 * MS);
+      lose (0);
+      answer_lost (0);
+      return_whole (0);
+      commit_states (3, "iioo");
+      answer_data ();
+      assert (asks () == 1);
+      if (k == 2)
+        tick_after (500 * MS); /* it is slow to answer */
+      answer_ask (0);
+    }
+    tick_after ((backs[i].after_ms - 500) * MS);
+    ask_data (&w);
+    assert (done (&w) && array_round (a) == 5);
+    lose (0);
+    return_with (0, true, backs[i].reach);
+    commit_states (4, "iioo");
+    return_whole (1);
+    commit_states (4, "iioo");
     submit (&f);
     assert (finish (&f) == (backs[i].gone ? EIO : 0));
     answer_all ();
@@ -748,43 +806,52 @@ test_step_back (void)
   }
 }
 
-/* A member that came to count after the step was asked for may have had its number from
- * others before: the step tells no time of it.
+/* A member that came to count after the step was asked for may have had the number that
+ * the others are given: what it says itself tells the time.  One that has no round yet
+ * tells nothing: a copy from before it joined may have any.
  */
 static void
 test_step_counts_later (void)
 {
-  struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
+  static const struct {
+    uint64_t said, reach;
+    bool gone;
+  } backs[] = { { 6, 6, true }, { 6, 7, false }, { 0, 6, true } };
 
-  for (unsigned later = 0; later < 2; later++) {
+  for (unsigned i = 0; i < sizeof backs / sizeof backs[0]; i++) {
+    struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
+
     config.part_length = 4 * UNIT;
     config.batches = config.rounds = true;
     config.io_timeout_ms = 0;
     config.round = config.member_round[0] = config.member_round[1] = 5;
     rig_states ("ij", config.states);
     begin (LAYOUT_RAID1, 2);
-    prepare (2, later ? "ij" : "ii");
+    prepare (2, "ij");
     answer_all ();
     ask_data (&w);
-    assert (asks () == (later ? 1 : 2));
-    if (later) {
-      prepare (3, "ii");
-      answer_data ();
-      assert (asks () == 2);
-    }
+    assert (asks () == 1);
+    others_give (5, backs[i].said);
+    prepare (3, "ii");
+    answer_data ();
+    assert (asks () == 2);
     answer_asks ();
     answer_data ();
     while (array_round (a) == 5) {
-      if (rounds () > 0)
-        answer_round (asked (0, 6) ? 0 : 1);
+      unsigned first = 0;
+
+      while (first < ios_count && round_of (first) == 0)
+        first++;
+      if (first < ios_count)
+        answer (first, 0);
       answer_data ();
     }
     lose (1);
     answer_lost (1);
-    return_with (1, true, 6);
+    return_with (1, true, backs[i].reach);
     commit_states (4, "ii");
     submit (&f);
-    assert (finish (&f) == (later ? EIO : 0));
+    assert (finish (&f) == (backs[i].gone ? EIO : 0));
     answer_all ();
     end ();
   }
@@ -901,6 +968,7 @@ main (void)
   test_step_lost ();
   test_step_join ();
   test_step_back ();
+  test_step_asked_again ();
   test_step_counts_later ();
   test_two_writers ();
   return 0;

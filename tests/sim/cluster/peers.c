@@ -73,17 +73,18 @@ change (const struct array_io *io)
   return n;
 }
 
-/* Where several write, a round begins when the host asks what members have noted; what
- * they answer are rounds that others have begun.
- */
 static void
-note_asked (struct host_role *h)
+note (struct peer *p, uint64_t round, uint64_t at)
 {
-  counters.asks++;
-  if (h->asked_at == 0)
-    h->asked_at = sim_now;
+  unsigned i = p->noted_count++ % NOTED;
+
+  p->noted[i].round = round;
+  p->noted[i].at = at;
 }
 
+/* Who writes alone begins all rounds: until then no disk has one.  Where several write a
+ * disk tells by itself what it has.
+ */
 static void
 note_rounds (struct host_role *h, const struct nbd *n)
 {
@@ -95,26 +96,10 @@ note_rounds (struct host_role *h, const struct nbd *n)
       continue;
     counters.jumps += h->part_length && number > h->round + 1;
     h->round = number;
-    h->begun[h->rounds % 4].number = number;
-    h->begun[h->rounds++ % 4].at = h->part_length ? h->asked_at : sim_now;
-    h->asked_at = 0;
+    for (unsigned m = 0; m < w.layout.members && !h->part_length && !h->leases;
+         m++)
+      note (&h->peer[m], number - 1, sim_now);
   }
-}
-
-/* When the host began the last of its rounds that a disk has which has this one; 0: it
- * has not, or long ago.
- */
-static uint64_t
-begun_at (const struct host_role *h, uint64_t round)
-{
-  uint64_t number = 0, at = 0;
-
-  for (unsigned i = 0; i < 4; i++)
-    if (h->begun[i].number <= round && h->begun[i].number > number) {
-      number = h->begun[i].number;
-      at = h->begun[i].at;
-    }
-  return at;
 }
 
 /* Is it another process that serves the member, on a disk that rounds do not tell from
@@ -123,16 +108,18 @@ begun_at (const struct host_role *h, uint64_t round)
 static bool
 aged (const struct peer *p)
 {
-  uint64_t at = begun_at (p->host, p->round);
-
   if (!p->host->writable)
     return false;
   if (p->reach == UINT64_MAX && p->seats && p->life != p->seats)
     sim_fail ("host %u takes a new process of member %u for the one it knew",
               p->host->proc.number, p->member);
-  /* Who shares by leases may take it for one more often than rounds make it. */
-  return p->life != p->seats && p->wrote_at != 0 &&
-         (p->host->leases || at == 0 || p->wrote_at > at + ROUND_LATE_MS * MS);
+  if (p->life == p->seats || p->wrote_at == 0)
+    return false;
+  for (unsigned i = 0; i < NOTED && i < p->noted_count; i++)
+    if (p->noted[i].round < p->round &&
+        p->wrote_at <= p->noted[i].at + ROUND_LATE_MS * MS)
+      return false;
+  return true;
 }
 
 static void
@@ -174,7 +161,8 @@ peer_send (struct peer *p, struct array_io *io)
     break;
   case IO_ROUND:
     n = nbd_new (NBD_ROUND);
-    note_asked (h);
+    counters.asks++;
+    p->asked_at = sim_now;
     break;
   case IO_EXTENTS:
     io->extents = make (sizeof *io->extents);
@@ -220,6 +208,9 @@ answered (struct conn *c, struct nbd *n)
   if (n->kind == NBD_ROUND && !n->error) {
     put_le64 (io->buf, n->round);
     raise_to (&h->heard_round, n->round);
+    /* Disks are a round apart, but for one that has just joined. */
+    if (n->round + 1 >= h->heard_round && n->round + 1 >= h->round)
+      note (p, n->round, p->asked_at);
   }
   if (n->error)
     TRACE (&h->proc, "member %u answers error %d", p->member, n->error);
@@ -314,7 +305,7 @@ connect_doors (void *owner)
   struct peer *p = owner;
   struct host_role *h = p->host;
 
-  p->round = h->map.peer[p->member].round;
+  p->round = h->map.peer[p->member].life_round;
   p->data = connect_door (p, h->map.peer[p->member].data);
   if (h->writable)
     p->batch = connect_door (p, h->map.peer[p->member].batch);

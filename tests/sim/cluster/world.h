@@ -411,6 +411,7 @@ enum host_stage {
   HOST_ENDING,
   HOST_OVER
 };
+#define NOTED 64
 struct peer {
   struct host_role *host;
   unsigned member;
@@ -418,9 +419,17 @@ struct peer {
   uint64_t connection; /* its number */
   bool kept;
   uint64_t reach;
-  uint64_t round;       /* as the map says, of its disk */
+  uint64_t round;       /* as the map says, that its disk had when it was met */
   uint64_t life, seats; /* of the process there, and of that of the last seat */
   uint64_t wrote_at;    /* when it answered a write last */
+  uint64_t asked_at;    /* when it was asked last what it has noted */
+  /* Its disk had no more than this round at that moment; the next one is put at
+   * [noted_count % NOTED].
+   */
+  struct {
+    uint64_t round, at;
+  } noted[NOTED];
+  unsigned noted_count;
   uint64_t lost; /* the number of the last one that is told as lost, and why */
   char reason[160];
   struct conn *data, *batch;
@@ -445,14 +454,9 @@ struct host_role {
   struct answer map; /* the newest with a map */
   const enum member_state *states; /* the newest that are known */
   struct peer peer[PLACES_MAX];
-  /* The newest rounds that it has begun, the next one at [rounds % 4]. */
-  struct {
-    uint64_t number, at;
-  } begun[4];
-  unsigned rounds;
-  uint64_t round;                 /* the newest of all */
-  uint64_t asked_at, heard_round; /* where several write: see peers.c */
-  bool taking;                    /* the engines' outputs */
+  uint64_t round; /* the newest that it has begun, or that was begun before */
+  uint64_t heard_round; /* where several write: the highest that is noted */
+  bool taking;          /* the engines' outputs */
   uint64_t timer_at;
   struct copier *copier;
   bool resynced; /* the copies were equal at the start */
