@@ -83,8 +83,6 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
   cluster_put_session (c, s);
   if (a)
     cluster_over_add (c, a, s->rec.id, false);
-  if (a && s->rec.leases)
-    cluster_lease_end (c, a, s);
   cluster_changed_session (c, s);
   TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->session != s)
@@ -99,6 +97,8 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
       cluster_wait_end (c, w);
     }
   }
+  if (a && s->rec.leases)
+    cluster_lease_end (c, a, s);
 }
 
 /* Have members not confirmed yet that they refuse what it asks?  Who fences its node

@@ -103,6 +103,7 @@ struct challenge {
 
 struct waiting {
   TAILQ_ENTRY (waiting) link;
+  TAILQ_ENTRY (waiting) ask_link; /* WAIT_LEASES: in its array's asks */
   enum waiting_kind kind;
   uint64_t op;
   uint64_t deadline_ms;
@@ -150,7 +151,8 @@ struct lease_meetings {
  * goes with the last of them.
  */
 struct cluster_leases {
-  struct spans spans; /* owners: sessions, LEASE_ORPHAN, LEASE_ORDERED */
+  struct spans spans;   /* owners: sessions, LEASE_ORPHAN, LEASE_ORDERED */
+  struct waitings asks; /* as they came */
   bool
     starting; /* weftd was, and not all have declared yet: nobody knows what is free */
   bool still; /* nothing is granted, for weftd does not know yet what is true */

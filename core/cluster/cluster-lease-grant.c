@@ -37,9 +37,8 @@ pick_recoverer (const struct cluster *c, const struct cluster_array *a)
   struct cluster_session *s = NULL, *lowest = NULL;
   const struct waiting *w;
 
-  TAILQ_FOREACH (w, &c->waitings, link)
-    for (unsigned i = 0; w->kind == WAIT_LEASES && w->array == a && i < w->asks;
-         i++) {
+  TAILQ_FOREACH (w, &a->leases->asks, ask_link)
+    for (unsigned i = 0; i < w->asks; i++) {
       const struct cluster_part *must = &w->ask[i].must;
       const struct span *x = cluster_lease_other (&a->leases->spans, must,
                                                   w->session->rec.id);
@@ -86,20 +85,14 @@ enum hindrance {
 
 /* Does an earlier call of another one wait for some of the same?  Returns its session. */
 static const struct cluster_session *
-ahead (const struct cluster *c, const struct waiting *w,
-       const struct cluster_part *must)
+ahead (const struct waiting *w, const struct cluster_part *must)
 {
-  const struct waiting *first;
+  const struct waiting *first = TAILQ_FIRST (&w->array->leases->asks);
 
-  TAILQ_FOREACH (first, &c->waitings, link) {
-    if (first == w)
-      break;
-    if (first->kind != WAIT_LEASES || first->array != w->array)
-      continue;
+  for (; first != w; first = TAILQ_NEXT (first, ask_link))
     for (unsigned i = 0; i < first->asks; i++)
       if (cluster_parts_meet (&first->ask[i].must, must))
         return first->session;
-  }
   return NULL;
 }
 
@@ -116,14 +109,23 @@ leases_max (const struct cluster *c, const struct cluster_array *a)
   return share < SESSION_LEASES_MAX ? share : SESSION_LEASES_MAX;
 }
 
+/* With what it asks for and has not all of? */
 static bool
 has_too_many (const struct cluster *c, const struct waiting *w)
 {
   const struct spans *spans = &w->array->leases->spans;
-  unsigned max = leases_max (c, w->array), count = w->asks;
+  uint64_t id = w->session->rec.id;
+  unsigned max = leases_max (c, w->array), count = 0;
 
-  for (unsigned i = 0; spans->count + w->asks > max && i < spans->count; i++)
-    count += spans->span[i].owner == w->session->rec.id;
+  if (spans->count + w->asks <= max)
+    return false;
+  for (unsigned i = 0; i < w->asks; i++) {
+    const struct cluster_part *must = &w->ask[i].must;
+
+    count += !spans_has (spans, must->offset, cluster_part_end (must), id);
+  }
+  for (unsigned i = 0; i < spans->count; i++)
+    count += spans->span[i].owner == id;
   return count > max;
 }
 
@@ -132,7 +134,7 @@ has_too_many (const struct cluster *c, const struct waiting *w)
  */
 static enum hindrance
 hindrance_of (const struct cluster *c, const struct waiting *w, unsigned i,
-              const struct cluster_session **who)
+              bool too_many, const struct cluster_session **who)
 {
   const struct cluster_leases *l = w->array->leases;
   const struct cluster_part *must = &w->ask[i].must;
@@ -143,35 +145,36 @@ hindrance_of (const struct cluster *c, const struct waiting *w, unsigned i,
     return STARTING;
   if (!is_able (w->array, w->session))
     return CHANGING;
-  if ((*who = ahead (c, w, must)))
+  if ((*who = ahead (w, must)))
     return BEHIND;
   if ((x = cluster_lease_other (&l->spans, must, w->session->rec.id))) {
     *who = x->owner < LEASE_ORDERED ? cluster_session_find (c, x->owner)
                                     : l->recoverer;
     return x->owner < LEASE_ORDERED ? HELD : RECOVERING;
   }
-  return has_too_many (c, w) ? TOO_MANY : GRANTED;
+  return too_many ? TOO_MANY : GRANTED;
 }
 
-/* The first of all; *free: how many of them could be granted. */
-static enum hindrance
-hindrance (const struct cluster *c, const struct waiting *w,
-           const struct cluster_session **who, unsigned *free)
-{
-  const struct cluster_session *his;
-  enum hindrance first = GRANTED, why;
+/* Of all that one call asks for. */
+struct hindrances {
+  enum hindrance why[LEASE_ASKS_MAX];
+  const struct cluster_session *who[LEASE_ASKS_MAX];
+  unsigned granted; /* how many could be */
+  unsigned first;   /* the first that could not */
+  bool too_many;
+};
 
-  *who = NULL;
-  *free = 0;
+static struct hindrances
+hindrances_of (const struct cluster *c, const struct waiting *w)
+{
+  struct hindrances h = { .too_many = has_too_many (c, w) };
+
   for (unsigned i = 0; i < w->asks; i++) {
-    why = hindrance_of (c, w, i, &his);
-    *free += why == GRANTED;
-    if (first == GRANTED && why != GRANTED) {
-      first = why;
-      *who = his;
-    }
+    h.why[i] = hindrance_of (c, w, i, h.too_many, &h.who[i]);
+    h.granted += h.why[i] == GRANTED;
+    h.first += h.first == i && h.why[i] == GRANTED;
   }
-  return first;
+  return h;
 }
 
 /* Around what must be granted, as much of the wish as nobody else has, waits for or fights
@@ -187,10 +190,8 @@ around (const struct cluster *c, const struct waiting *w,
   const struct waiting *other;
 
   /* What others wait for. */
-  TAILQ_FOREACH (other, &c->waitings, link)
-    for (unsigned i = 0; other != w && other->kind == WAIT_LEASES &&
-                         other->array == a && i < other->asks;
-         i++) {
+  TAILQ_FOREACH (other, &a->leases->asks, ask_link)
+    for (unsigned i = 0; other != w && i < other->asks; i++) {
       const struct cluster_part *theirs = &other->ask[i].must;
 
       if (cluster_part_end (theirs) > cluster_part_end (must) &&
@@ -227,20 +228,16 @@ around (const struct cluster *c, const struct waiting *w,
 
 /* Grant what can be of what is asked for. */
 static void
-grant (struct cluster *c, struct waiting *w)
+grant (struct cluster *c, struct waiting *w, const struct hindrances *h)
 {
   struct cluster_array *a = w->array;
   struct cluster_session *s = w->session;
   const struct cluster_part all = { .length = a->layout.size };
-  const struct cluster_session *who;
   struct cluster_part granted[LEASE_ASKS_MAX], *g = granted;
-  bool free[LEASE_ASKS_MAX];
   bool alone = cluster_writer_next (c, a, cluster_array_writer (c, a)) == NULL;
 
   for (unsigned i = 0; i < w->asks; i++)
-    free[i] = hindrance_of (c, w, i, &who) == GRANTED;
-  for (unsigned i = 0; i < w->asks; i++)
-    if (free[i]) {
+    if (h->why[i] == GRANTED) {
       *g = around (c, w, &w->ask[i].must, alone ? &all : &w->ask[i].wish);
       spans_set (&a->leases->spans, g->offset, cluster_part_end (g), s->rec.id);
       g++;
@@ -281,7 +278,7 @@ has_of (const struct spans *spans, const struct cluster_part *p, uint64_t id,
 
 /* It is the turn of the i-th that is asked for: those who have some of it are told. */
 static void
-ask_back (struct cluster *c, struct waiting *w, unsigned i)
+ask_back (struct cluster *c, struct waiting *w, unsigned i, bool too_many)
 {
   struct cluster_array *a = w->array;
   struct cluster_session *s = NULL;
@@ -289,7 +286,7 @@ ask_back (struct cluster *c, struct waiting *w, unsigned i)
   uint64_t start = UINT64_MAX, end = 0;
 
   w->asked_back |= 1u << i;
-  if (has_too_many (c, w))
+  if (too_many)
     cluster_lease_news (c, w->session);
   while ((s = cluster_writer_next (c, a, s))) {
     if (s == w->session ||
@@ -337,16 +334,17 @@ cluster_lease_told (const struct cluster *c, const struct cluster_array *a,
   const struct cluster_leases *l = a->leases;
   const struct waiting *w;
   struct cluster_part has;
+  unsigned room = LEASES_BACK;
 
   memset (told, 0, sizeof *told);
   if (l == NULL || s->rec.ended)
     return;
-  if (c->waiting[WAIT_LEASES] > 0)
-    told->revoke = alloc_zeroed (
-      (c->waiting[WAIT_LEASES] * LEASE_ASKS_MAX + LEASES_BACK) *
-      sizeof *told->revoke);
-  TAILQ_FOREACH (w, &c->waitings, link) {
-    if (w->kind != WAIT_LEASES || w->array != a || w->asked_back == 0)
+  TAILQ_FOREACH (w, &l->asks, ask_link)
+    room += LEASE_ASKS_MAX;
+  if (room > LEASES_BACK)
+    told->revoke = alloc_zeroed (room * sizeof *told->revoke);
+  TAILQ_FOREACH (w, &l->asks, ask_link) {
+    if (w->asked_back == 0)
       continue;
     if (w->session == s && has_too_many (c, w))
       too_many_back (w, told);
@@ -372,24 +370,21 @@ cluster_lease_told (const struct cluster *c, const struct cluster_array *a,
  * wait until one of them asks no more.
  */
 static bool
-holds_up (const struct cluster *c, const struct waiting *w)
+holds_up (const struct waiting *w)
 {
-  const struct spans *spans = &w->array->leases->spans;
-  const struct waiting *first;
+  const struct cluster_leases *l = w->array->leases;
+  const struct waiting *first = TAILQ_FIRST (&l->asks);
   struct cluster_part has;
 
-  TAILQ_FOREACH (first, &c->waitings, link) {
-    if (first == w)
-      break;
-    if (first->kind != WAIT_LEASES || first->array != w->array)
-      continue;
-    for (unsigned i = 0; i < first->asks; i++)
+  for (; first != w; first = TAILQ_NEXT (first, ask_link))
+    for (unsigned i = 0; i < first->asks; i++) {
+      if (!(first->asked_back & 1u << i) ||
+          !has_of (&l->spans, &first->ask[i].must, w->session->rec.id, &has))
+        continue;
       for (unsigned k = 0; k < w->asks; k++)
-        if (first->asked_back & 1u << i &&
-            has_of (spans, &first->ask[i].must, w->session->rec.id, &has) &&
-            cluster_parts_meet (&has, &w->ask[k].must))
+        if (cluster_parts_meet (&has, &w->ask[k].must))
           return true;
-  }
+    }
   return false;
 }
 
@@ -398,34 +393,27 @@ holds_up (const struct cluster *c, const struct waiting *w)
 void
 cluster_lease_settle (struct cluster *c, struct cluster_array *a, bool still)
 {
-  const struct cluster_session *who;
   struct waiting *w, *next;
-  enum hindrance why;
-  unsigned free;
 
   a->leases->still = still;
   if (still)
     return;
   if (cluster_lease_begun (c, a))
     recover_orphans (c, a);
-  if (c->waiting[WAIT_LEASES] == 0)
-    return;
-  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
-    if (w->kind != WAIT_LEASES || w->array != a)
-      continue;
-    why = hindrance (c, w, &who, &free);
+  TAILQ_FOREACH_SAFE (w, &a->leases->asks, ask_link, next) {
+    struct hindrances h = hindrances_of (c, w);
+
     /* One range that its holder keeps for long must not hold up the others. */
-    if (free > 0 && w->deadline_ms > c->now_ms)
+    if (h.granted > 0 && w->deadline_ms > c->now_ms)
       w->deadline_ms = c->now_ms;
-    if (why == GRANTED)
-      grant (c, w);
-    else if (holds_up (c, w))
+    if (h.granted == w->asks)
+      grant (c, w, &h);
+    else if (holds_up (w))
       cluster_lease_late (c, w);
     else
       for (unsigned i = 0; i < w->asks; i++)
-        if (!(w->asked_back & 1u << i) &&
-            hindrance_of (c, w, i, &who) >= RECOVERING)
-          ask_back (c, w, i);
+        if (!(w->asked_back & 1u << i) && h.why[i] >= RECOVERING)
+          ask_back (c, w, i, h.too_many);
   }
 }
 
@@ -433,16 +421,18 @@ void
 cluster_lease_late (struct cluster *c, struct waiting *w)
 {
   const struct cluster_array *a = w->array;
-  const struct cluster_session *who = NULL;
-  unsigned free;
-  enum hindrance why = hindrance (c, w, &who, &free);
+  const struct hindrances h = hindrances_of (c, w);
+  const struct cluster_session *who;
+  enum hindrance why;
   struct cluster_problem *p;
   char holder[160] = "nobody yet", what[512];
 
-  if (free > 0 && !a->leases->still) {
-    grant (c, w);
+  if (h.granted > 0 && !a->leases->still) {
+    grant (c, w, &h);
     return;
   }
+  why = h.first < w->asks ? h.why[h.first] : GRANTED;
+  who = h.first < w->asks ? h.who[h.first] : NULL;
   if (who)
     snprintf (holder, sizeof holder, "node %s, process %" PRIu64, who->rec.node,
               who->rec.pid);

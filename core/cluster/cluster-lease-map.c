@@ -230,8 +230,8 @@ cluster_lease_map (const struct cluster *c, const struct cluster_array *a,
   map->conflicts = l->met.conflicts;
   map->revokes = l->met.revokes;
   map->recoverer = l->recoverer ? l->recoverer->rec.id : 0;
-  TAILQ_FOREACH (w, &c->waitings, link)
-    map->waiting += w->kind == WAIT_LEASES && w->array == a;
+  TAILQ_FOREACH (w, &l->asks, ask_link)
+    map->waiting++;
   while ((s = cluster_writer_next (c, a, s)))
     map->undeclared += !s->lessee.declared;
   for (unsigned i = 0; i < l->spans.count; i++)

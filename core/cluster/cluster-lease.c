@@ -70,9 +70,8 @@ ask_back_again (struct cluster *c, struct cluster_array *a)
 {
   struct waiting *w;
 
-  TAILQ_FOREACH (w, &c->waitings, link)
-    if (w->kind == WAIT_LEASES && w->array == a)
-      w->asked_back = 0;
+  TAILQ_FOREACH (w, &a->leases->asks, ask_link)
+    w->asked_back = 0;
   cluster_due (c, a, DUE_LEASES);
 }
 
@@ -88,7 +87,9 @@ set_to_recover (struct cluster *c, struct cluster_array *a, bool to_recover)
 static struct cluster_leases *
 leases_new (struct cluster_array *a)
 {
-  return a->leases = alloc_zeroed (sizeof *a->leases);
+  a->leases = alloc_zeroed (sizeof *a->leases);
+  TAILQ_INIT (&a->leases->asks);
+  return a->leases;
 }
 
 void

@@ -92,8 +92,8 @@ ask (struct cluster *c, uint64_t op, struct cluster_array *a,
   struct waiting *w, *next;
 
   /* It has given an older call up. */
-  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next)
-    if (w->kind == WAIT_LEASES && w->session == s) {
+  TAILQ_FOREACH_SAFE (w, &a->leases->asks, ask_link, next)
+    if (w->session == s) {
       cluster_refuse (c, w->op, CLUSTER_CONFLICT, "superseded",
                       "the same process has asked again");
       cluster_wait_end (c, w);
@@ -102,6 +102,7 @@ ask (struct cluster *c, uint64_t op, struct cluster_array *a,
                     words->wait_ms < HOLD_MS_MAX ? words->wait_ms
                                                  : HOLD_MS_MAX);
   w->array = a;
+  TAILQ_INSERT_TAIL (&a->leases->asks, w, ask_link);
   w->session = s;
   w->asks = words->asks;
   for (unsigned i = 0; i < words->asks; i++)
@@ -110,8 +111,8 @@ ask (struct cluster *c, uint64_t op, struct cluster_array *a,
   if (words->wait_ms > 0)
     return;
   cluster_settle (c);
-  TAILQ_FOREACH (w, &c->waitings, link)
-    if (w->kind == WAIT_LEASES && w->op == op) {
+  TAILQ_FOREACH (w, &a->leases->asks, ask_link)
+    if (w->op == op) {
       cluster_lease_late (c, w);
       return;
     }

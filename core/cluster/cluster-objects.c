@@ -338,6 +338,8 @@ cluster_wait_end (struct cluster *c, struct waiting *w)
     w->disk->poll = NULL;
   else if (w->kind == WAIT_SESSION)
     w->session->poll = NULL;
+  else if (w->kind == WAIT_LEASES)
+    TAILQ_REMOVE (&w->array->leases->asks, w, ask_link);
   TAILQ_REMOVE (&c->waitings, w, link);
   c->waiting[w->kind]--;
   free (w->grant);

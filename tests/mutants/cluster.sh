@@ -131,7 +131,7 @@ mutant wish-takes-what-another-waits-for test-cluster-lease cluster-lease-grant.
   'cluster_part_end (theirs) > cluster_part_end (must) &&
           theirs->offset < end' '0'
 mutant later-ask-goes-first test-cluster-lease cluster-lease-grant.c \
-  'if ((*who = ahead (c, w, must)))' 'if (0)'
+  'if ((*who = ahead (w, must)))' 'if (0)'
 mutant old-give-is-carried-out test-cluster-lease cluster-lessee.c \
   'if (words->number <= s->lessee.number)' 'if (0)'
 mutant liar-is-believed test-cluster-lease cluster-lease.c \
@@ -165,6 +165,8 @@ mutant hot-for-ever test-cluster-lease cluster-lease-map.c \
   '(met->region[i].heat /= 2) > 0' '(met->region[i].heat /= 1) > 0'
 mutant too-many-leases test-cluster-lease cluster-lease-grant.c \
   'return count > max;' 'return 0;'
+mutant own-lease-is-one-more test-cluster-lease cluster-lease-grant.c \
+  'count += !spans_has (spans, must->offset, cluster_part_end (must), id);' 'count++;'
 mutant nobody-is-woken-for-a-lease test-cluster-lease cluster-tell.c \
   's->lessee.told_news != s->lessee.news ||' ''
 mutant lessee-beside-a-part test-cluster-lease cluster-attach.c \

@@ -882,6 +882,9 @@ test_limit (void)
     ASK (cluster_session_leases (engine, in, other->session, &w));
     assert (world.answer.kind == CLUSTER_REPLY_LEASES);
   }
+  /* What it has already is none more. */
+  ask (other, 0, SECTOR);
+  assert (granted (other, 0, SECTOR));
   ask (other, at, SECTOR);
   ask (reader, at + 2 * SECTOR, SECTOR);
   assert (other->lease_op != 0 && reader->lease_op == 0);
