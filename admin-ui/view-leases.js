@@ -17,7 +17,8 @@ const SAID_MAX = 3;
 const letter = (i) =>
   "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[i] ?? "?";
 
-// 0 to HEATS: 1 for one, and one more for each time that it is four times as much.
+// 0 to HEATS: 1 for one, and one more for each time that it is four times as much: as
+// weftctl array leases.
 const heat = (n) =>
   n > 0 ? Math.min(HEATS, 1 + Math.floor(Math.log2(n) / 2)) : 0;
 
@@ -49,6 +50,8 @@ function waits(map) {
       (recoverer ? `: ${recoverer.node} does it.` : "."));
   if (map.waiting > 0)
     said.push(`${map.waiting} wait for what others have.`);
+  if (map.waits_for)
+    said.push(`Waits for ${map.waits_for}.`);
   return said.join(" ");
 }
 
@@ -129,7 +132,7 @@ export class LeasesView {
           : holder === undefined ? "" : letter(holder));
         setAttribute(node, "data-holder",
           holder === undefined ? null : holder % COLORS);
-        setAttribute(node, "data-heat", heat(cell.conflicts + cell.revokes) || null);
+        setAttribute(node, "data-heat", heat(cell.conflicts) || null);
         setAttribute(node, "title", cellTitle(map, cell, i * map.cell_bytes));
       });
     this.table.show(map.sessions.map((session, i) => ({

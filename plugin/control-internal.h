@@ -74,6 +74,12 @@ struct control {
   struct worker lease_worker[LEASE_WORKERS];
   unsigned lease_workers; /* that run */
   pthread_mutex_t wants_lock;
+  /* What waits for a lease, the first that does; with that lock. */
+  struct {
+    struct array_range range; /* of no length: nothing waits */
+    uint64_t since_ms;
+    bool said; /* people were told */
+  } waits;
 
   pthread_mutex_t lock; /* held across no call */
   pthread_cond_t wake;

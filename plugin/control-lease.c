@@ -12,6 +12,7 @@
 #include <config.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@
 
 #define STOP_MS 5000
 #define TELL_MS 2000   /* of that, to tell weftd what is recovered */
+#define SAY_MS 3000    /* what waits for so long people are told of */
 #define RANGES_MAX 256 /* at a time: of a grant, and of what was left */
 
 static const struct {
@@ -36,6 +38,63 @@ static const struct {
   { "weft-leaver", LESSEE_DO_LEAVE, false },
   { "weft-recoverer", LESSEE_DO_RECOVER, false },
 };
+
+/*----- What people are told -----*/
+
+static bool
+same (const struct array_range *a, const struct array_range *b)
+{
+  return a->offset == b->offset && a->length == b->length;
+}
+
+/* This is what requests wait for now.  With wants_lock. */
+static void
+watch_wait (struct control *c, const struct array_range *wants, unsigned count)
+{
+  bool over;
+
+  for (unsigned i = 0; i < count; i++)
+    if (same (&wants[i], &c->waits.range))
+      return;
+  pthread_mutex_lock (&c->lock);
+  over = c->lease_quit || host_is_over (c->host);
+  pthread_mutex_unlock (&c->lock);
+  if (c->waits.said && !over)
+    nbdkit_error ("array %s: what waited for a lease of %" PRIu64
+                  " bytes from %" PRIu64 " on goes on",
+                  params.array, c->waits.range.length, c->waits.range.offset);
+  c->waits.range = count > 0 ? wants[0] : (struct array_range) { 0 };
+  c->waits.since_ms = clock_ms ();
+  c->waits.said = false;
+}
+
+/* weftd has answered an ask, the first range of which could not be had for this reason;
+ * NULL: it has granted some of it.
+ */
+static void
+say_wait (struct control *c, const struct array_range *first, const char *why)
+{
+  char other[256];
+  uint64_t ms;
+
+  pthread_mutex_lock (&c->wants_lock);
+  ms = clock_ms () - c->waits.since_ms;
+  if (c->waits.range.length > 0 && !c->waits.said && ms >= SAY_MS) {
+    if (why == NULL || !same (first, &c->waits.range)) {
+      /* It may be the first of the next ask. */
+      why = ms >= 2 * SAY_MS ? other : NULL;
+      snprintf (other, sizeof other, "weftctl array leases %s shows who has it",
+                params.array);
+    }
+    c->waits.said = why != NULL;
+    if (why)
+      nbdkit_error ("array %s: requests wait for a lease of %" PRIu64
+                    " bytes from %" PRIu64 " on, since %" PRIu64 " s: %s",
+                    params.array, c->waits.range.length, c->waits.range.offset,
+                    ms / 1000, why);
+  }
+  pthread_mutex_unlock (&c->wants_lock);
+}
 
 /*----- What the array engine says -----*/
 
@@ -52,6 +111,7 @@ say_wants (struct control *c,
 
   pthread_mutex_lock (&c->wants_lock);
   count = engine_lease_wants (c->engine, wants, LESSEE_WANTS_MAX);
+  watch_wait (c, wants, count);
   pthread_mutex_lock (&c->lock);
   say (c->lessee, wants, count, clock_ms ());
   pthread_cond_broadcast (&c->wake);
@@ -146,6 +206,9 @@ ask (struct worker *w, const struct lessee_action *a)
   if (count > 0)
     engine_lease_grant (c->engine, granted, count);
   say_wants (c, lessee_asked);
+  if (status == 200 || (status == 409 && !must_declare (w, status)))
+    say_wait (c, &a->ask[0].must,
+              status == 409 ? admin_error (w->admin) : NULL);
 }
 
 static void

@@ -295,13 +295,17 @@ carry_out (struct worker *w, const struct host_action *a)
       engine_trust (c->engine, a->until_ms);
     if (a->again || a->until_ms == 0)
       nbdkit_error ("array %s: %s", params.array,
-                    a->until_ms ? "weftd is heard again: reads go on"
+                    a->until_ms && params.leases
+                      ? "weftd is heard again: reads go on, and what needs "
+                        "another lease"
+                    : a->until_ms ? "weftd is heard again: reads go on"
                     : options.readonly
                       ? "weftd is silent: reads wait until it is heard again"
                     : params.leases
                       ? "weftd is silent: a read of what this host has a lease "
-                        "of also asks the members of the other copies, and any "
-                        "other waits until weftd is heard again"
+                        "of also asks the members of the other copies; any "
+                        "other read, and each write that needs another lease, "
+                        "waits until weftd is heard again"
                     : params.shared
                       ? "weftd is silent: a read of this part also asks the "
                         "members of the other copies, and one of other parts "

@@ -46,6 +46,7 @@ view_leases (const struct cluster *c, const struct cluster_array *a)
   bool shared = cluster_lease_map (c, a, &map);
   json_t *sessions = json_array (), *cells = json_array ();
   const struct cluster_session *s = NULL;
+  char waits[CLUSTER_WAITS_BYTES] = "";
 
   while ((s = cluster_writer_next (c, a, s)))
     if (s->rec.leases)
@@ -54,15 +55,16 @@ view_leases (const struct cluster *c, const struct cluster_array *a)
   for (unsigned i = 0;
        shared && i < LEASE_CELLS && i * map.cell_bytes < a->layout.size; i++)
     json_array_append_new (cells, view_cell (c, &map.cell[i]));
+  cluster_lease_waits (c, a, waits, sizeof waits);
   return json_pack (
-    "{ss sb so so sI sI so so so so sI sI so so so}", "array", a->rec.name,
+    "{ss sb so so sI sI so so so so so sI sI so so so}", "array", a->rec.name,
     "shared", shared, "size", text_number (a->layout.size), "cell_bytes",
     text_number (map.cell_bytes), "leases", (json_int_t) map.leases, "waiting",
-    (json_int_t) map.waiting, "held_bytes", text_number (map.held_bytes),
-    "orphan_bytes", text_number (map.orphan_bytes), "conflicts",
-    text_number (map.conflicts), "revokes", text_number (map.revokes),
-    "minutes", (json_int_t) LEASE_MINUTES, "undeclared",
-    (json_int_t) map.undeclared, "recoverer",
+    (json_int_t) map.waiting, "waits_for", text_or_null (waits), "held_bytes",
+    text_number (map.held_bytes), "orphan_bytes",
+    text_number (map.orphan_bytes), "conflicts", text_number (map.conflicts),
+    "revokes", text_number (map.revokes), "minutes", (json_int_t) LEASE_MINUTES,
+    "undeclared", (json_int_t) map.undeclared, "recoverer",
     map.recoverer ? text_session (map.recoverer) : json_null (), "sessions",
     sessions, "cells", cells);
 }

@@ -321,7 +321,8 @@ view_array (const struct cluster *c, const struct cluster_array *a,
     "sessions", sessions, "exposed_bytes", text_number (exposed),
     "unreachable_bytes", text_number (unreachable), "lost_bytes",
     text_number (lost), "waits_for",
-    cluster_array_waits_for (c, a, wall_ms, waits, sizeof waits)
+    cluster_array_waits_for (c, a, wall_ms, waits, sizeof waits) ||
+        cluster_lease_waits (c, a, waits, sizeof waits)
       ? text_string (waits)
       : json_null (),
     "bad_ranges", view_bad_ranges (a, BAD_RANGES_SHOWN), "bad_bytes",

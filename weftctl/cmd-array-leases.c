@@ -14,6 +14,7 @@
 #include "output.h"
 
 #define LINE_CELLS 64
+#define HEATS '4'
 
 static const char letters[] =
   "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -41,13 +42,15 @@ cell_letter (const json_t *map, const json_t *cell)
            : '.';
 }
 
-/* 1 for one, and one more for each time that it is twice as much. */
+/* 1 for one, and one more for each time that it is four times as much: as on the page
+ * (admin-ui/view-leases.js).
+ */
 static char
 heat_digit (uint64_t conflicts)
 {
   char digit = '0';
 
-  for (; conflicts > 0 && digit < '9'; conflicts /= 2)
+  for (; conflicts > 0 && digit < HEATS; conflicts /= 4)
     digit++;
   return digit == '0' ? ' ' : digit;
 }
@@ -115,6 +118,8 @@ print_waits (const json_t *map)
   if (json_number (map, "undeclared") > 0)
     printf ("nothing is granted before all have said what they have, as weftd "
             "was started again\n");
+  if (json_has (map, "waits_for"))
+    printf ("! waits for %s\n", json_text (map, "waits_for"));
 }
 
 static void
@@ -132,7 +137,7 @@ print_map (const json_t *map)
   }
   printf ("array %s, a letter for %s: who has most of it; met: how often hosts "
           "met there\nin the last %" JSON_INTEGER_FORMAT
-          " minutes (1 once, 2 twice, 3 four times, 4 eight times...)\n\n",
+          " minutes (1 once, 2 from 4 times on, 3 from 16, 4 from 64)\n\n",
           name, size_text (json_number (map, "cell_bytes"), size),
           (json_int_t) json_number (map, "minutes"));
   for (size_t i = 0; i < cells; i += LINE_CELLS)

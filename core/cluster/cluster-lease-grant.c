@@ -18,6 +18,8 @@
 
 /* A session that has too many leases is asked back so many. */
 #define LEASES_BACK 64
+/* An ask that has waited for so long people are told of. */
+#define LEASE_SLOW_MS 3000
 
 /* May it have something new?  It must know which members count. */
 static bool
@@ -240,6 +242,7 @@ grant (struct cluster *c, struct waiting *w, const struct hindrances *h)
     if (h->why[i] == GRANTED) {
       *g = around (c, w, &w->ask[i].must, alone ? &all : &w->ask[i].wish);
       spans_set (&a->leases->spans, g->offset, cluster_part_end (g), s->rec.id);
+      s->lessee.asked[i].must.length = 0;
       g++;
     }
   s->lessee.gets += (unsigned) (g - granted);
@@ -417,57 +420,102 @@ cluster_lease_settle (struct cluster *c, struct cluster_array *a, bool still)
   }
 }
 
-void
-cluster_lease_late (struct cluster *c, struct waiting *w)
-{
-  const struct cluster_array *a = w->array;
-  const struct hindrances h = hindrances_of (c, w);
-  const struct cluster_session *who;
-  enum hindrance why;
-  struct cluster_problem *p;
-  char holder[160] = "nobody yet", what[512];
+/* ---- What is said of those that wait. ---- */
 
-  if (h.granted > 0 && !a->leases->still) {
-    grant (c, w, &h);
-    return;
-  }
-  why = h.first < w->asks ? h.why[h.first] : GRANTED;
-  who = h.first < w->asks ? h.who[h.first] : NULL;
+/* Why something that is asked for can't be had yet. */
+static void
+why_not (const struct cluster *c, const struct cluster_array *a,
+         enum hindrance why, const struct cluster_session *who, char *what,
+         size_t size)
+{
+  char holder[160] = "nobody yet";
+
   if (who)
     snprintf (holder, sizeof holder, "node %s, process %" PRIu64, who->rec.node,
               who->rec.pid);
   switch (why) {
   case STARTING:
-    snprintf (what, sizeof what,
+    snprintf (what, size,
               "weftd was started, and not all who share it have said what they "
               "hold");
     break;
   case GRANTED: /* or it would be, but for the array */
-    snprintf (what, sizeof what, "it stands still (weftctl status says why)");
+    snprintf (what, size, "it stands still (weftctl status says why)");
     break;
   case CHANGING:
-    snprintf (what, sizeof what, "it is changing from epoch %" PRIu64,
-              a->rec.epoch);
+    snprintf (what, size, "it is changing from epoch %" PRIu64, a->rec.epoch);
     break;
   case BEHIND:
-    snprintf (what, sizeof what, "%s, waits for it as well, and came first",
-              holder);
+    snprintf (what, size, "%s, waits for it as well, and came first", holder);
     break;
   case RECOVERING:
-    snprintf (what, sizeof what,
+    snprintf (what, size,
               "a process that has ended had it, and it is recovered by %s",
               holder);
     break;
   case HELD:
-    snprintf (what, sizeof what, "%s, has it, and is to give it back", holder);
+    snprintf (what, size, "%s, has it, and is to give it back", holder);
     break;
   case TOO_MANY:
-    snprintf (what, sizeof what,
+    snprintf (what, size,
               "this process has %u leases, which is all that it may have, and "
               "is to give some back",
               leases_max (c, a));
     break;
   }
+}
+
+bool
+cluster_lease_waits (const struct cluster *c, const struct cluster_array *a,
+                     char *text, size_t size)
+{
+  const struct waiting *w, *first = NULL;
+  uint64_t since_ms = c->now_ms;
+  unsigned i, of = 0;
+  char what[512];
+
+  if (a->leases == NULL)
+    return false;
+  TAILQ_FOREACH (w, &a->leases->asks, ask_link)
+    for (i = 0; i < w->asks; i++)
+      if (w->session->lessee.asked[i].since_ms < since_ms) {
+        since_ms = w->session->lessee.asked[i].since_ms;
+        first = w;
+        of = i;
+      }
+  if (c->now_ms - since_ms < LEASE_SLOW_MS)
+    return false;
+  const struct hindrances h = hindrances_of (c, first);
+
+  why_not (c, a, h.why[of], h.who[of], what, sizeof what);
+  snprintf (text, size,
+            "a lease: node %s, process %" PRIu64 ", has asked for %" PRIu64
+            " bytes from %" PRIu64 " on since %" PRIu64 " s: %s",
+            first->session->rec.node, first->session->rec.pid,
+            first->ask[of].must.length, first->ask[of].must.offset,
+            (c->now_ms - since_ms) / 1000, what);
+  return true;
+}
+
+void
+cluster_lease_late (struct cluster *c, struct waiting *w)
+{
+  const struct cluster_array *a = w->array;
+  const struct hindrances h = hindrances_of (c, w);
+  const struct cluster_session *who = NULL;
+  enum hindrance why = GRANTED;
+  struct cluster_problem *p;
+  char what[512];
+
+  if (h.granted > 0 && !a->leases->still) {
+    grant (c, w, &h);
+    return;
+  }
+  if (h.first < w->asks) {
+    why = h.why[h.first];
+    who = h.who[h.first];
+  }
+  why_not (c, a, why, who, what, sizeof what);
   p = cluster_defer (c, w->op, CLUSTER_CONFLICT, "leases-wait", 0,
                      "what is asked for of array %s can't be had yet: %s; ask "
                      "again",

@@ -7,6 +7,7 @@
 #include <config.h>
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "cluster-internal.h"
 
@@ -85,6 +86,28 @@ take_in (struct cluster *c, uint64_t op, struct cluster_array *a,
   return true;
 }
 
+/* Since when does it wait?  It asks again when it was answered in vain. */
+static void
+note_asked (const struct cluster *c, struct cluster_lessee *l,
+            const struct cluster_lease_words *words)
+{
+  const struct cluster_lessee before = *l;
+  bool again = c->now_ms < l->asked_ms + HOLD_MS_MAX + HEARTBEAT_MS;
+
+  memset (l->asked, 0, sizeof l->asked);
+  l->asked_ms = c->now_ms;
+  for (unsigned i = 0; i < words->asks; i++) {
+    const struct cluster_part *must = &words->ask[i].must;
+
+    l->asked[i].must = *must;
+    l->asked[i].since_ms = c->now_ms;
+    for (unsigned k = 0; again && k < LEASE_ASKS_MAX; k++)
+      if (before.asked[k].must.offset == must->offset &&
+          before.asked[k].must.length == must->length)
+        l->asked[i].since_ms = before.asked[k].since_ms;
+  }
+}
+
 static void
 ask (struct cluster *c, uint64_t op, struct cluster_array *a,
      struct cluster_session *s, const struct cluster_lease_words *words)
@@ -107,6 +130,7 @@ ask (struct cluster *c, uint64_t op, struct cluster_array *a,
   w->asks = words->asks;
   for (unsigned i = 0; i < words->asks; i++)
     w->ask[i] = words->ask[i];
+  note_asked (c, &s->lessee, words);
   cluster_due (c, a, DUE_LEASES);
   if (words->wait_ms > 0)
     return;

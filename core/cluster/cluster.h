@@ -241,6 +241,12 @@ struct cluster_lessee {
   unsigned news,
     told_news; /* counts what it is to be told; as of the last reply */
   uint64_t gets, revokes; /* ever: ranges granted, and asked back */
+  /* What its last call asked for and has not got, and since when it asks for that. */
+  struct {
+    struct cluster_part must; /* of no length: it has got it */
+    uint64_t since_ms;
+  } asked[LEASE_ASKS_MAX];
+  uint64_t asked_ms; /* when that call came */
 };
 
 struct cluster_session {
@@ -995,6 +1001,13 @@ bool cluster_array_bad_any (const struct cluster_array *a);
 bool cluster_array_waits_for (const struct cluster *c,
                               const struct cluster_array *a, uint64_t wall_ms,
                               char *text, size_t size);
+
+/* The ask for leases that waits longest, if that is for seconds: who asks for what, for
+ * how long, and why it has not got it.  False: none does.
+ */
+bool cluster_lease_waits (const struct cluster *c,
+                          const struct cluster_array *a, char *text,
+                          size_t size);
 
 /* The state of everything in a sentence or a few: what is wrong, what could
  * still be lost, what to do.

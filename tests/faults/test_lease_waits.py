@@ -1,0 +1,92 @@
+"""What people are told of a write that waits for a lease, and for whom it waits.
+
+Topology: a devcluster with two array processes that share its array by leases.
+Cause: the holder of a range is stopped for some seconds; weftd is killed.
+Pass:  the process that waits says why after some seconds, once, and once that it goes
+       on; weftctl says the same meanwhile; a short wait is told to nobody.
+"""
+
+import concurrent.futures
+import re
+import time
+
+import pytest
+
+from nbdclient import connected
+from wefttest import eventually, run
+
+UNIT = 64 << 10
+AT = 8 << 20
+
+
+@pytest.fixture
+def later():
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        yield pool.submit
+
+
+def make(cluster, **options):
+    c = cluster(layout="raid-x", members=4, unit=UNIT, size="32M", writers=2,
+                leases=True, **options)
+    handles = [connected(a["uri"]) for a in c.arrays]
+    for h in handles:  # it is not lost by what is to be recovered at the attach
+        h.pwrite(b"0" * UNIT, AT)
+    return c, handles
+
+
+def lines(c, *words):
+    return [line for line in c.log("array").splitlines()
+            if all(word in line for word in words)]
+
+
+@pytest.mark.long(15)
+def test_the_holder_is_stopped(cluster, later):
+    """Shorter than its TTL."""
+    c, (first, second) = make(cluster)
+    first.pwrite(b"1" * UNIT, AT)
+    second.pwrite(b"2" * UNIT, AT)
+    assert not lines(c, "lease of")
+    c.stop("array1")
+    begin = time.monotonic()
+    write = later(first.pwrite, b"1" * UNIT, AT)
+    try:
+        eventually(lambda: lines(c, "wait for a lease"), 6)
+        assert time.monotonic() - begin > 3
+        what = c.get("/api/v1/arrays/a")["waits_for"]
+        text = run("weftctl", "--admin", c.admin, "array", "leases", "a").stdout
+        status = run("weftctl", "--admin", c.admin, "status").stdout
+    finally:
+        c.cont("array1")
+    write.result()
+    [said] = lines(c, "wait for a lease")
+    holder = f"node n1, process {c.arrays[1]['pid']}, has it"
+    assert f" {UNIT} bytes from {AT} on" in said and holder in said, said
+    assert f"node n0, process {c.arrays[0]['pid']}, has asked" in what
+    assert re.search(r"since [3-9] s: ", what) and holder in what, what
+    for words in text, status:
+        assert "waits for a lease: node n0" in words and holder in words, words
+    [line] = eventually(lambda: lines(c, "goes on"))
+    assert f" {UNIT} bytes from {AT} on" in line
+    assert c.get("/api/v1/arrays/a")["waits_for"] is None
+    second.pwrite(b"2" * UNIT, AT)
+    first.pwrite(b"1" * UNIT, AT)
+    assert len(lines(c, "lease of")) == 2
+
+
+@pytest.mark.long(25)
+def test_weftd_is_silent(cluster, later):
+    """Those who read and write in what they have go on, and are told what waits."""
+    c, (first, second) = make(cluster)
+    first.pwrite(b"1" * UNIT, AT)
+    c.kill("weftd")
+    write = later(second.pwrite, b"2" * UNIT, AT)
+    try:
+        first.pwrite(b"3" * UNIT, AT)
+        [line] = eventually(lambda: lines(c, "weftd is silent"))
+        assert "each write that needs another lease" in line
+    finally:
+        c.start("weftd")
+    write.result()
+    [line] = eventually(lambda: lines(c, "heard again: reads"))
+    assert "what needs another lease" in line
+    assert first.pread(UNIT, AT) == b"2" * UNIT
