@@ -4,6 +4,7 @@
 
 #include <config.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,6 +87,35 @@ allow_candidates (struct cluster *c, uint64_t op, struct cluster_array *a,
   return true;
 }
 
+/* Several write the array, or are about to.  A host of theirs that attaches again would be
+ * sent to the service, which waits until all the others have gone.
+ */
+static bool
+refuse_shared (struct cluster *c, uint64_t op, const struct cluster_array *a)
+{
+  const struct cluster_session_record *by = NULL;
+  const struct cluster_session *s = NULL;
+  const struct waiting *w;
+
+  while (by == NULL && (s = cluster_writer_next (c, a, s)))
+    by = s->rec.part.length > 0 ? &s->rec : NULL;
+  TAILQ_FOREACH (w, &c->waitings, link)
+    if (by == NULL && w->kind == WAIT_ATTACH && w->array == a &&
+        w->grant->part.length > 0)
+      by = w->grant;
+  if (by == NULL)
+    return false;
+  cluster_problem_holder (
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "held",
+                    "array %s is shared %s, by node %s, process %" PRIu64
+                    ": it can't be served as well; detach it on each host that "
+                    "shares it first (weftctl session ls says which do)",
+                    a->rec.name, by->leases ? "by leases" : "in parts",
+                    by->node, by->pid),
+    by, s ? cluster_session_silent_ms (c, s) : 0);
+  return true;
+}
+
 void
 cluster_service_set (struct cluster *c, const struct cluster_input *in,
                      const char *array, const struct cluster_service *service)
@@ -95,7 +125,8 @@ cluster_service_set (struct cluster *c, const struct cluster_input *in,
 
   cluster_begin (c, in);
   a = find (c, in->op, array);
-  if (a && allow_candidates (c, in->op, a, service)) {
+  if (a && !refuse_shared (c, in->op, a) &&
+      allow_candidates (c, in->op, a, service)) {
     a->rec.service_nodes = service->nodes;
     memcpy (a->rec.service_node, service->node, sizeof a->rec.service_node);
     memset (a->stands, 0, sizeof a->stands);

@@ -341,6 +341,11 @@ def test_exclusive_and_shared(weftd, array, lessees):
         problem = refused(weftd, host, "held", **more)
         assert problem["holder"]["node"] == "h1"
         assert "h1" in problem["detail"] and "detach" in problem["detail"]
+    status, problem = weftd.call("PUT", "/arrays/a/service", {"nodes": ["h9"]})
+    assert (status, problem["code"]) == (409, "held"), problem
+    assert problem["holder"]["node"] == "h1" and "by leases" in problem["detail"]
+    assert "weftctl session ls" in problem["detail"]
+    assert weftd.get("/arrays/a")["service"] is None
     assert first.detach()[0] == 200
     for mode, more in (("rw", {}), ("shared", {"part": part})):
         alone = Host(weftd, "h2", mode)

@@ -151,8 +151,10 @@ def test_an_array_with_a_service(weftd, writers):
     assert weftd.call("DELETE", "/arrays/a/service")[0] == 200
     writers("h1", 0, 4)
     # The reverse: who serves writes all.
-    assert weftd.call("PUT", "/arrays/a/service", {"nodes": ["h9"]})[0] == 200
-    refused(weftd, Host(weftd, "h9", "service"), "standby")
+    status, problem = weftd.call("PUT", "/arrays/a/service", {"nodes": ["h9"]})
+    assert (status, problem["code"]) == (409, "held"), problem
+    assert problem["holder"]["node"] == "h1" and "in parts" in problem["detail"]
+    refused(weftd, Host(weftd, "h9", "service"), "no-service")
 
 
 @pytest.mark.parametrize("part, field", [

@@ -565,6 +565,8 @@ mutant heartbeat-needs-no-right test-cluster-allow cluster-end.c \
   'if (s && !s->rec.ended && c->read_only[0] ==' 'if (0 && c->read_only[0] =='
 mutant server-is-not-told-the-list test-cluster-allow cluster-allow.c \
   '  a->rec.allow_fence = cluster_fence_next (c);' ''
+mutant shared-array-is-served test-cluster-lease cluster-service.c \
+  'a && !refuse_shared (c, in->op, a) &&' 'a &&'
 mutant candidate-has-no-right test-cluster-allow cluster-service.c \
   '  a->rec.allow = list;' ''
 mutant denied-node-may-serve test-cluster-allow cluster-allow.c \

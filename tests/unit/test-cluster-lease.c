@@ -759,7 +759,10 @@ test_attach_again (void)
 static void
 test_held (void)
 {
+  struct cluster_service s = { .nodes = 1, .node = { "host1" } };
+
   begin_free ();
+  REFUSED (CLUSTER_CONFLICT, "held", cluster_service_set (engine, in, "a", &s));
   detach (other);
   come_again (other);
   snprintf (other->instance, 16, "h1 again");
