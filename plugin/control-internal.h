@@ -37,6 +37,10 @@ struct worker {
   bool
     silent; /* weftd did not answer its last call, or (of leases) refused it */
   bool ended; /* of a lease_worker */
+  /* Of the asker: a session that has what was asked for last, and of which this node knows
+   * that its process has ended; "": none.
+   */
+  char holder[NAME_BYTES_MAX + 1];
 };
 
 /* A connection that is being made, by a thread of its own. */

@@ -177,20 +177,37 @@ speak (struct worker *w, json_t *body, json_t **reply, unsigned timeout_ms)
   return status;
 }
 
+/* weftd does not wait until a holder is silent if its own node knows that the holder's
+ * process has ended.
+ */
+static void
+look_at_holder (struct worker *w, const json_t *reply)
+{
+  const json_t *holder = json_object_get (reply, "holder");
+  const char *session = json_string_value (json_object_get (holder, "session"));
+  const char *process = json_string_value (json_object_get (holder, "process"));
+
+  w->holder[0] = '\0';
+  if (session && process && process_has_ended (process))
+    snprintf (w->holder, sizeof w->holder, "%s", session);
+}
+
 static void
 ask (struct worker *w, const struct lessee_action *a)
 {
   struct control *c = w->control;
   struct array_range granted[RANGES_MAX], *told;
-  json_t *list = json_array (), *reply = NULL;
+  json_t *list = json_array (), *reply = NULL, *body;
   unsigned count;
   int status;
 
   for (unsigned i = 0; i < a->asks; i++)
     json_array_append_new (list, control_wish (&a->ask[i]));
-  status = speak (
-    w, json_pack ("{s:o, s:i}", "ask", list, "wait_ms", (int) a->wait_ms),
-    &reply, a->timeout_ms);
+  body = json_pack ("{s:o, s:i}", "ask", list, "wait_ms", (int) a->wait_ms);
+  if (w->holder[0])
+    json_object_set_new (body, "ended", json_string (w->holder));
+  status = speak (w, body, &reply, a->timeout_ms);
+  look_at_holder (w, reply);
   count = control_read_ranges (c, json_object_get (reply, "granted"), &told);
   if (count > RANGES_MAX)
     count = RANGES_MAX;

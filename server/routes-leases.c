@@ -4,6 +4,7 @@
 
 #include <config.h>
 
+#include <endian.h>
 #include <stdlib.h>
 
 #include "alloc.h"
@@ -80,8 +81,12 @@ static void
 parse_leases (struct fields *f, struct request *r)
 {
   struct cluster_lease_words *w = r->input;
+  uint64_t ended = 0;
 
   parse_instance (f, w->instance);
+  if (fields_has (f, "ended"))
+    fields_hex (f, "ended", (uint8_t *) &ended, sizeof ended);
+  w->ended = be64toh (ended);
   if (fields_has (f, "number"))
     fields_u64 (f, "number", 0, INT64_MAX, &w->number);
   parse_ranges (f, "give", &w->given, &w->given_count);

@@ -86,6 +86,29 @@ take_in (struct cluster *c, uint64_t op, struct cluster_array *a,
   return true;
 }
 
+/* Its node knows that the process of that session, which was one of its own, has ended:
+ * nobody waits until it has been silent for its TTL.
+ */
+static void
+end_other (struct cluster *c, struct cluster_array *a,
+           const struct cluster_session *s, uint64_t id)
+{
+  struct cluster_session *other = cluster_session_find (c, id);
+  struct cluster_attach word = { .ended = id };
+
+  memcpy (word.node, s->rec.node, sizeof word.node);
+  if (id == 0 || other == NULL || other == s || !other->rec.leases ||
+      !cluster_session_of (other, a) || !cluster_service_gone (c, other, &word))
+    return;
+  cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+               "Node %s, process %" PRIu64
+               ", which shared array %s, has ended: "
+               "process %" PRIu64 " of the same node knows so.",
+               other->rec.node, other->rec.pid, a->rec.name, s->rec.pid);
+  cluster_session_end (c, other, "its node knows that its process has ended");
+  cluster_session_left (c, a);
+}
+
 /* Since when does it wait?  It asks again when it was answered in vain. */
 static void
 note_asked (const struct cluster *c, struct cluster_lessee *l,
@@ -163,8 +186,10 @@ leases (struct cluster *c, uint64_t op, struct cluster_array *a,
                     a->rec.name, s->rec.id);
   else if (!take_in (c, op, a, s, words))
     ;
-  else if (words->asks > 0)
+  else if (words->asks > 0) {
+    end_other (c, a, s, words->ended);
     ask (c, op, a, s, words);
+  }
   else
     cluster_reply_leases (c, op, s, NULL, 0);
 }

@@ -504,6 +504,9 @@ struct cluster_lease_words {
   struct cluster_part *declared, *given;
   unsigned declared_count, given_count;
   uint64_t recovered; /* the order that is carried out; 0: none */
+  uint64_t
+    ended; /* a session, of which its node knows that the process has ended; 0:
+                     none */
   struct cluster_lease_ask ask[LEASE_ASKS_MAX];
   unsigned asks;
   uint64_t wait_ms; /* how long it may wait for what it asks */

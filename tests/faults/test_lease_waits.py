@@ -1,7 +1,7 @@
 """What people are told of a write that waits for a lease, and for whom it waits.
 
 Topology: a devcluster with two array processes that share its array by leases.
-Cause: the holder of a range is stopped for some seconds; weftd is killed.
+Cause: the holder of a range is stopped for some seconds, or killed; weftd is killed.
 Pass:  the process that waits says why after some seconds, once, and once that it goes
        on; weftctl says the same meanwhile; a short wait is told to nobody.
 """
@@ -17,6 +17,7 @@ from wefttest import eventually, run
 
 UNIT = 64 << 10
 AT = 8 << 20
+TTL_S = 10    # SESSION_TTL_MS
 
 
 @pytest.fixture
@@ -90,3 +91,19 @@ def test_weftd_is_silent(cluster, later):
     [line] = eventually(lambda: lines(c, "heard again: reads"))
     assert "what needs another lease" in line
     assert first.pread(UNIT, AT) == b"2" * UNIT
+
+
+@pytest.mark.long(15)
+def test_a_process_that_was_killed(cluster):
+    """The next one of its node says that it has ended: nobody waits for its TTL."""
+    c, (first, second) = make(cluster)
+    first.pwrite(b"1" * UNIT, AT)
+    first.flush()
+    c.restart("array")
+    begin = time.monotonic()
+    first = connected(c.nbd)
+    assert first.pread(UNIT, AT) == b"1" * UNIT
+    first.pwrite(b"2" * UNIT, AT)
+    assert time.monotonic() - begin < TTL_S / 2
+    assert second.pread(UNIT, AT) == b"2" * UNIT
+    assert "of the same node knows so" in c.log("weftd")

@@ -167,6 +167,8 @@ mutant too-many-leases test-cluster-lease cluster-lease-grant.c \
   'return count > max;' 'return 0;'
 mutant own-lease-is-one-more test-cluster-lease cluster-lease-grant.c \
   'count += !spans_has (spans, must->offset, cluster_part_end (must), id);' 'count++;'
+mutant lessee-ends-one-that-lives test-cluster-lease cluster-lessee.c \
+  '|| !cluster_service_gone (c, other, &word))' ')'
 mutant nobody-is-woken-for-a-lease test-cluster-lease cluster-tell.c \
   's->lessee.told_news != s->lessee.news ||' ''
 mutant lessee-beside-a-part test-cluster-lease cluster-attach.c \

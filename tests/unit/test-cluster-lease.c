@@ -558,6 +558,42 @@ test_orphans (void)
   assert (!reader->heard.recover);
 }
 
+/* The node of one that has died says so when it asks for what that had; of one that lives,
+ * or of another node's, that is not believed.
+ */
+static void
+test_ended (bool alive, bool own)
+{
+  struct cluster_lease_words w;
+  uint64_t begin;
+
+  begin_free ();
+  ask (writer, 0, MiB (1));
+  detach (other);
+  come_again (other);
+  snprintf (other->instance, sizeof other->instance, "h1 again");
+  if (own)
+    snprintf (other->node, sizeof other->node, "%s", writer->node);
+  attach_until_granted (other);
+  if (!alive)
+    fall_silent (writer);
+  for (begin = weftd.now_ms; weftd.now_ms - begin < SESSION_TTL_MS / 2;) {
+    w = words_of (other);
+    w.ended = writer->session;
+    add_ask (&w, 0, SECTOR, 0, SECTOR);
+    ask_all (other, &w);
+    UNTIL (other->lease_op == 0 || other->heard.recover);
+    if (other->heard.recover)
+      break;
+  }
+  assert (session (writer)->rec.ended == (!alive && own));
+  if (alive || !own)
+    return;
+  recover (other);
+  UNTIL (other->lease_op == 0);
+  assert (other->lease.kind == CLUSTER_REPLY_LEASES);
+}
+
 /* Nobody is ordered to recover who is quiet, or about to detach. */
 static void
 test_recoverer (bool ending)
@@ -1316,6 +1352,9 @@ main (void)
   test_unheard ();
   test_liar ();
   test_orphans ();
+  test_ended (false, true);
+  test_ended (true, true);
+  test_ended (false, false);
   test_recoverer (false);
   test_recoverer (true);
   test_order ();

@@ -390,8 +390,8 @@ host_serve (struct host_role *h)
 }
 
 /* Has this process of our node ended? */
-static bool
-has_ended (const struct host_role *h, const char *process)
+bool
+host_knows_ended (const struct host_role *h, const char *process)
 {
   unsigned party;
   uint64_t life;
@@ -418,7 +418,7 @@ attached (struct call *c)
     .retry_after_ms = a->retry ? a->retry_after_ms : 0,
     .holder = a->held ? holder : NULL,
     .holder_heard_ms = a->holder_heard_ms,
-    .holder_ended = a->held && has_ended (h, a->holder_process),
+    .holder_ended = a->held && host_knows_ended (h, a->holder_process),
   };
   unsigned wait_ms;
 

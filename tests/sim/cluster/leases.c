@@ -174,6 +174,10 @@ asked (struct call *c)
   struct host_role *h = c->owner;
 
   h->asking = NULL;
+  h->lease_holder = c->answer.status == 409 && c->answer.held &&
+                        host_knows_ended (h, c->answer.holder_process)
+                      ? c->answer.holder
+                      : 0;
   memcpy (h->granted, c->granted, sizeof h->granted);
   h->grants = lessee_granted (
     h->lessee, c->answer.status, must_declare (&c->answer), h->granted,
@@ -227,6 +231,7 @@ ask (struct host_role *h, const struct lessee_action *a)
                                                     part (&a->ask[i].wish) };
   }
   c->leases.asks = a->asks;
+  c->leases.ended = h->lease_holder;
   c->leases.wait_ms = a->wait_ms;
   call_send (c, a->timeout_ms);
 }
@@ -385,6 +390,7 @@ leases_heard (struct host_role *h, const struct call *c)
 void
 leases_begin (struct host_role *h)
 {
+  h->lease_holder = 0;
   if (!h->leases) { /* it writes alone */
     for (unsigned g = 0; g < w.grains; g++)
       shared_holds (h, g);

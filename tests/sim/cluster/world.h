@@ -474,7 +474,8 @@ struct host_role {
   /* leases.c: */
   struct lessee *lessee; /* NULL: it has no leases */
   struct call *asking, *giving;
-  unsigned leases_busy; /* kinds of actions that are under way */
+  unsigned leases_busy;  /* kinds of actions that are under way */
+  uint64_t lease_holder; /* of what it asked for last, and has ended; 0: none */
   struct lease_wish leave;
   unsigned give_timeout_ms;
   struct array_range granted[LEASES_GRANTED_MAX];
@@ -499,6 +500,8 @@ void peers_forget (struct host_role *h); /* nothing comes back from them */
 void peer_begin (struct peer *p, uint64_t connection); /* connect it anew */
 void peer_lost (struct peer *p, const char *reason);
 void peer_send (struct peer *p, struct array_io *io);
+/* Has this process of its node ended? */
+bool host_knows_ended (const struct host_role *h, const char *process);
 /* leases.c */
 void leases_begin (struct host_role *h);
 void leases_end (struct host_role *h);
