@@ -138,7 +138,7 @@ control_lease_notice (struct control *c, const struct array_notice *n)
     count += more;
   } while (more > 0);
   pthread_mutex_lock (&c->lock);
-  lessee_left (c->lessee, left, count, clock_ms ());
+  lessee_left (c->lessee, left, count);
   pthread_cond_broadcast (&c->wake);
   pthread_mutex_unlock (&c->lock);
   free (left);
@@ -338,7 +338,7 @@ work (void *opaque)
         pthread_mutex_lock (&c->lock);
         continue;
       }
-      due_ms = lessee_due_ms (c->lessee, now_ms, w->kinds);
+      due_ms = lessee_due_ms (c->lessee, w->kinds);
     }
     if (due_ms == UINT64_MAX)
       pthread_cond_wait (&c->wake, &c->lock);

@@ -210,7 +210,7 @@ speak (struct worker *w, const struct host_action *a)
   if (leases.generation)
     answer.at_once = lessee_heard (c->lessee, leases.generation, leases.revoke,
                                    leases.revokes, leases.recover,
-                                   leases.ranges, leases.count, clock_ms ());
+                                   leases.ranges, leases.count);
   if (status == 410 && !host_is_over (c->host))
     snprintf (c->why, sizeof c->why, "%s", admin_error (w->admin));
   if (report)

@@ -40,10 +40,8 @@ enum { LEAVING = 1, LEFT, GIVEN }; /* owners, in `back` */
 
 /* Orphans that are to be recovered. */
 struct order {
-  uint64_t number; /* 0: there is none */
-  struct array_range *ranges;
-  unsigned count;
-  struct spans spans; /* the same, of an owner of no meaning */
+  uint64_t number;    /* 0: there is none */
+  struct spans spans; /* of an owner of no meaning */
 };
 
 enum recovery {
@@ -92,7 +90,8 @@ struct lessee {
   uint64_t heard_order;     /* the newest that this weftd has told */
   struct order order, next; /* the one that we are at; that comes then */
   enum recovery recovery;
-  bool begun; /* the array engine has the ranges of the order */
+  bool begun; /* the array engine has the ranges of the order, ... */
+  struct array_range *recover; /* ... as the caller was told them */
   uint64_t recovery_due_ms;
 };
 
@@ -132,10 +131,10 @@ order_meets (const struct order *o, uint64_t start, uint64_t end)
 
 /* Is any of it still to be left? */
 static bool
-leaving (const struct lessee *l, const struct array_range *must)
+leaving (const struct lessee *l, uint64_t start, uint64_t end)
 {
-  for (unsigned i = spans_find (&l->back, must->offset);
-       i < l->back.count && l->back.span[i].start < end_of (must); i++)
+  for (unsigned i = spans_find (&l->back, start);
+       i < l->back.count && l->back.span[i].start < end; i++)
     if (l->back.span[i].owner == LEAVING)
       return true;
   return false;
@@ -146,7 +145,6 @@ leaving (const struct lessee *l, const struct array_range *must)
 static void
 order_free (struct order *o)
 {
-  free (o->ranges);
   spans_free (&o->spans);
   *o = (struct order) { 0 };
 }
@@ -157,12 +155,8 @@ order_set (struct order *o, uint64_t number, const struct array_range *ranges,
 {
   order_free (o);
   o->number = number;
-  o->count = count;
-  o->ranges = alloc_zeroed ((count + 1) * sizeof *ranges);
-  for (unsigned i = 0; i < count; i++) {
-    o->ranges[i] = ranges[i];
+  for (unsigned i = 0; i < count; i++)
     set (&o->spans, &ranges[i], 1);
-  }
 }
 
 /* The order that we are at is over: the next one. */
@@ -181,8 +175,10 @@ order_over (struct lessee *l)
 static bool
 may_recover (const struct lessee *l)
 {
-  for (unsigned i = 0; i < l->order.count; i++)
-    if (leaving (l, &l->order.ranges[i]))
+  const struct spans *s = &l->order.spans;
+
+  for (unsigned i = 0; i < s->count; i++)
+    if (leaving (l, s->span[i].start, s->span[i].end))
       return false;
   return l->recovery == RECOVERY_DUE;
 }
@@ -193,12 +189,19 @@ may_recover (const struct lessee *l)
 static void
 take_recover (struct lessee *l, struct lessee_action *a)
 {
+  const struct spans *s = &l->order.spans;
+
   l->recovery = RECOVERY_UNDER_WAY;
   l->begun = true;
-  a->ranges = l->order.ranges;
-  a->count = l->order.count;
-  for (unsigned i = 0; i < a->count; i++)
-    set (&l->back, &a->ranges[i], 0);
+  free (l->recover);
+  l->recover = alloc_zeroed ((s->count + 1) * sizeof *l->recover);
+  for (unsigned i = 0; i < s->count; i++) {
+    l->recover[i] = (struct array_range) { s->span[i].start,
+                                           s->span[i].end - s->span[i].start };
+    set (&l->back, &l->recover[i], 0);
+  }
+  a->ranges = l->recover;
+  a->count = s->count;
 }
 
 void
@@ -292,11 +295,10 @@ bool
 lessee_heard (struct lessee *l, uint64_t generation,
               const struct lease_wish *revoke, unsigned revokes,
               uint64_t recover, const struct array_range *ranges,
-              unsigned count, uint64_t now_ms)
+              unsigned count)
 {
   bool news;
 
-  (void) now_ms;
   if (generation < l->generation || (l->doubted && generation == l->generation))
     return false;
   if (generation > l->generation)
@@ -368,19 +370,17 @@ take_leave (struct lessee *l, uint64_t now_ms, struct lessee_action *a)
 }
 
 void
-lessee_left (struct lessee *l, const struct array_range *left, unsigned count,
-             uint64_t now_ms)
+lessee_left (struct lessee *l, const struct array_range *left, unsigned count)
 {
   unsigned kept = 0;
 
-  (void) now_ms;
   for (unsigned i = 0; i < count; i++) {
     set (&l->back, &left[i], LEFT);
     if (l->asking)
       set (&l->tainted, &left[i], 1);
   }
   for (unsigned i = 0; i < l->leaves; i++)
-    if (leaving (l, &l->leave[i].must))
+    if (leaving (l, l->leave[i].must.offset, end_of (&l->leave[i].must)))
       l->leave[kept++] = l->leave[i];
   l->leaves = kept;
 }
@@ -659,11 +659,10 @@ lessee_next (struct lessee *l, uint64_t now_ms, unsigned kinds,
 }
 
 uint64_t
-lessee_due_ms (const struct lessee *l, uint64_t now_ms, unsigned kinds)
+lessee_due_ms (const struct lessee *l, unsigned kinds)
 {
   uint64_t first_ms = UINT64_MAX;
 
-  (void) now_ms;
   for (unsigned kind = LESSEE_DO_LEAVE; kind <= LESSEE_DO_ASK; kind *= 2) {
     uint64_t ms = kinds & kind ? due_ms (l, kind) : UINT64_MAX;
 
@@ -708,6 +707,7 @@ lessee_free (struct lessee *l)
   order_free (&l->next);
   free (l->wish);
   free (l->leave);
+  free (l->recover);
   free (l);
 }
 
@@ -732,7 +732,7 @@ lessee_check (const struct lessee *l)
 
     assert (x->must.offset >= x->wish.offset &&
             end_of (&x->must) <= end_of (&x->wish));
-    assert (leaving (l, &x->must));
+    assert (leaving (l, x->must.offset, end_of (&x->must)));
   }
   /* While an ask is under way, nothing goes back that does not taint it. */
   for (unsigned i = 0; l->asking && i < l->back.count; i++)

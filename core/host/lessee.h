@@ -114,8 +114,7 @@ struct lessee_action {
 bool lessee_next (struct lessee *l, uint64_t now_ms, unsigned kinds,
                   struct lessee_action *a);
 /* When lessee_next is to be asked again; UINT64_MAX: no need. */
-uint64_t lessee_due_ms (const struct lessee *l, uint64_t now_ms,
-                        unsigned kinds);
+uint64_t lessee_due_ms (const struct lessee *l, unsigned kinds);
 
 /* ---- Inputs ---- */
 
@@ -124,14 +123,14 @@ void lessee_wants (struct lessee *l, const struct array_range *wants,
                    unsigned count, uint64_t now_ms);
 /* These have been left (array_lease_left). */
 void lessee_left (struct lessee *l, const struct array_range *left,
-                  unsigned count, uint64_t now_ms);
+                  unsigned count);
 /* What the answer to a heartbeat says of leases.  recover: the number of the order that
  * stands; 0: none does.  Returns whether weftd is to be heard again at once.
  */
 bool lessee_heard (struct lessee *l, uint64_t generation,
                    const struct lease_wish *revoke, unsigned revokes,
                    uint64_t recover, const struct array_range *ranges,
-                   unsigned count, uint64_t now_ms);
+                   unsigned count);
 
 /* The answer to ASK: status of HTTP, or 0; declare: as of lessee_gave; what was granted.
  * Leaves in `granted` what the array engine is to have, and returns how many ranges those

@@ -269,9 +269,9 @@ mutant order-of-a-new-weftd-is-missed "test-lessee test-lease-model" lessee.c \
 mutant order-is-begun-twice test-lessee lessee.c \
   'if (recover <= l->heard_order || !l->declared)' 'if (recover == 0 || !l->declared)'
 mutant recovered-is-given "test-lessee test-lease-model" lessee.c \
-  '    set (&l->back, &a->ranges[i], 0);' '    ;'
+  '    set (&l->back, &l->recover[i], 0);' '    ;'
 mutant recovered-while-it-is-left "test-lessee test-lease-model" lessee.c \
-  'if (leaving (l, &l->order.ranges[i]))' 'if (0)'
+  'if (leaving (l, s->span[i].start, s->span[i].end))' 'if (0)'
 mutant acted-on-twice test-lessee lessee.c \
   '    for (unsigned i = 0; i < l->back.count; i++)
       spans_set (&l->asked_back' '    for (unsigned i = 0; 0; i++)

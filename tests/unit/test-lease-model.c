@@ -599,7 +599,7 @@ deliver (struct call *c, int status)
     h->beats--;
     n = ranges (c->ordered, r);
     if (status == 200 && lessee_heard (h->l, c->generation, c->revoke,
-                                       c->revokes, c->recover, r, n, now_ms))
+                                       c->revokes, c->recover, r, n))
       h->beat_due_ms = 0;
   }
 }
@@ -675,7 +675,7 @@ step_host (void)
     if (h->left) {
       unsigned n = ranges (h->left, r);
 
-      lessee_left (h->l, r, n, now_ms);
+      lessee_left (h->l, r, n);
       h->left = 0;
     }
     break;

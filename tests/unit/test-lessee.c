@@ -39,7 +39,7 @@ begin (enum lessee_kind kind, uint64_t recovering)
 static void
 want (enum lessee_do kind)
 {
-  CHECK (lessee_due_ms (l, now_ms, LESSEE_DO_ALL) <= now_ms);
+  CHECK (lessee_due_ms (l, LESSEE_DO_ALL) <= now_ms);
   CHECK (lessee_next (l, now_ms, LESSEE_DO_ALL, &a) && a.kind == kind);
   lessee_check (l);
 }
@@ -48,14 +48,14 @@ static void
 want_nothing (void)
 {
   CHECK (!lessee_next (l, now_ms, LESSEE_DO_ALL, &a));
-  CHECK (lessee_due_ms (l, now_ms, LESSEE_DO_ALL) > now_ms);
+  CHECK (lessee_due_ms (l, LESSEE_DO_ALL) > now_ms);
   lessee_check (l);
 }
 
 static void
 wait_until (uint64_t ms)
 {
-  CHECK (lessee_due_ms (l, now_ms, LESSEE_DO_ALL) == ms);
+  CHECK (lessee_due_ms (l, LESSEE_DO_ALL) == ms);
   now_ms = ms;
 }
 
@@ -107,7 +107,7 @@ heard (uint64_t generation, uint64_t kib, uint64_t length_kib)
 {
   struct lease_wish w = { at (kib, length_kib), at (kib, length_kib) };
 
-  return lessee_heard (l, generation, &w, length_kib > 0, 0, NULL, 0, now_ms);
+  return lessee_heard (l, generation, &w, length_kib > 0, 0, NULL, 0);
 }
 
 static bool
@@ -115,7 +115,7 @@ ordered (uint64_t generation, uint64_t order, uint64_t kib, uint64_t length_kib)
 {
   struct array_range r = at (kib, length_kib);
 
-  return lessee_heard (l, generation, NULL, 0, order, &r, 1, now_ms);
+  return lessee_heard (l, generation, NULL, 0, order, &r, 1);
 }
 
 static void
@@ -130,7 +130,7 @@ left (uint64_t kib, uint64_t length_kib)
 {
   struct array_range r = at (kib, length_kib);
 
-  lessee_left (l, &r, 1, now_ms);
+  lessee_left (l, &r, 1);
 }
 
 static void
@@ -259,7 +259,7 @@ test_wish (void)
   begin (LESSEE_NAIVE, 0);
   wants (512, 4);
   want_ask (512, 4);
-  CHECK (lessee_heard (l, FIRST, &w, 1, 0, NULL, 0, now_ms));
+  CHECK (lessee_heard (l, FIRST, &w, 1, 0, NULL, 0));
   want (LESSEE_DO_LEAVE);
   CHECK (same (&a.leave.must, 64, 4) && same (&a.leave.wish, 0, 256));
   granted_but (0, 1024, 4, 1, r);
@@ -279,7 +279,7 @@ test_wish (void)
   begin (LESSEE_NAIVE, 0);
   wants (128, 4);
   want_ask (128, 4);
-  CHECK (lessee_heard (l, FIRST, &w, 1, 0, NULL, 0, now_ms));
+  CHECK (lessee_heard (l, FIRST, &w, 1, 0, NULL, 0));
   want (LESSEE_DO_LEAVE);
   CHECK (same (&a.leave.must, 64, 4) && same (&a.leave.wish, 64, 4));
   granted (128, 4);

@@ -123,7 +123,7 @@ leases_notice (struct host_role *h, const struct array_notice *n)
              (unsigned long long) left[i].length,
              (unsigned long long) left[i].offset);
     look (h, false);
-    lessee_left (h->lessee, left, count, now_ms ());
+    lessee_left (h->lessee, left, count);
   }
 }
 
@@ -372,7 +372,7 @@ leases_due_ms (const struct host_role *h)
 {
   if (h->lessee == NULL || h->stage != HOST_SERVING)
     return UINT64_MAX;
-  return lessee_due_ms (h->lessee, now_ms (), LESSEE_DO_ALL & ~h->leases_busy);
+  return lessee_due_ms (h->lessee, LESSEE_DO_ALL & ~h->leases_busy);
 }
 
 bool
@@ -383,7 +383,7 @@ leases_heard (struct host_role *h, const struct call *c)
   if (h->lessee == NULL || a->status != 200)
     return false;
   return lessee_heard (h->lessee, a->generation, c->revoke, c->revokes,
-                       a->order_number, c->ranges, c->ranges_count, now_ms ());
+                       a->order_number, c->ranges, c->ranges_count);
 }
 
 /* The engines are made. */
