@@ -45,13 +45,6 @@ take_answer (struct control *c, const json_t *reply)
     nbdkit_error ("array %s: weftd's map is not usable: %s", params.array, why);
     return NULL;
   }
-  if (params.leases && !json_is_object (leases)) {
-    nbdkit_error ("array %s: weftd grants no leases: it is of an older Weft; "
-                  "upgrade it, or give part=, too",
-                  params.array);
-    map_free (m);
-    return NULL;
-  }
   loss_take (reply);
   guests_take (reply);
   return m;
@@ -106,6 +99,7 @@ control_attach_session (struct control *c)
   json_t *body, *reply = NULL;
   struct map *m = NULL;
   char path[128], said[512] = "";
+  const char *field;
   unsigned wait_ms;
   int status;
 
@@ -150,10 +144,16 @@ control_attach_session (struct control *c)
     json_decref (reply);
     reply = NULL;
   }
+  field = json_string_value (json_object_get (reply, "field"));
   if (next == HOST_ATTACHED) {
     revoked_heard (c->admin);
     m = take_answer (c, reply);
   }
+  else if (params.leases && status == 422 && field &&
+           strcmp (field, "part") == 0) /* it wants one */
+    nbdkit_error ("array %s: weftd grants no leases: it is of an older Weft; "
+                  "upgrade it, or give part=, too",
+                  params.array);
   else
     nbdkit_error ("array %s: %s", params.array, admin_error (c->admin));
   json_decref (reply);

@@ -7,12 +7,16 @@ Pass:  the process that waits says why after some seconds, once, and once that i
 """
 
 import concurrent.futures
+import http.server
+import json
 import re
+import threading
 import time
 
 import pytest
 
 from nbdclient import connected
+from nbdkitproc import refused
 from wefttest import eventually, run
 
 UNIT = 64 << 10
@@ -107,3 +111,31 @@ def test_a_process_that_was_killed(cluster):
     assert time.monotonic() - begin < TTL_S / 2
     assert second.pread(UNIT, AT) == b"2" * UNIT
     assert "of the same node knows so" in c.log("weftd")
+
+
+class Older(http.server.BaseHTTPRequestHandler):
+    """weftd as it was before there were leases: who shares has a part."""
+
+    def do_POST(self):
+        problem = json.dumps({
+            "status": 422, "code": "field", "field": "part",
+            "detail": "field part is missing"}).encode()
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(422)
+        self.send_header("Content-Type", "application/problem+json")
+        self.send_header("Content-Length", str(len(problem)))
+        self.end_headers()
+        self.wfile.write(problem)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_an_older_weftd():
+    """It is said to be one, not that a part is missing."""
+    with http.server.HTTPServer(("127.0.0.1", 0), Older) as older:
+        threading.Thread(target=older.serve_forever, daemon=True).start()
+        line = refused("weft", "array=a", "mode=shared", "node=n1",
+                       f"admin=http://127.0.0.1:{older.server_port}")
+        older.shutdown()
+    assert "grants no leases" in line and "older Weft" in line, line
