@@ -16,7 +16,7 @@ import time
 import pytest
 
 from nbdclient import connected
-from nbdkitproc import refused
+from nbdkitproc import Nbdkit, array_of, refused
 from wefttest import eventually, run
 
 UNIT = 64 << 10
@@ -139,3 +139,11 @@ def test_an_older_weftd():
                        f"admin=http://127.0.0.1:{older.server_port}")
         older.shutdown()
     assert "grants no leases" in line and "older Weft" in line, line
+
+
+def test_as_the_unit_starts_it(cluster, tmp_path):
+    """weft-array@ adds WEFT_OPTIONS=mode=shared to what it says of itself."""
+    c, _ = make(cluster)
+    with Nbdkit(*array_of(c), f"client={tmp_path}/a.client", "mode=shared") as one:
+        assert connected(one.uri).pread(UNIT, AT) == b"0" * UNIT
+    assert "node n9" in c.log("weftd").lower()
