@@ -157,7 +157,7 @@ cluster_array_create (struct cluster *c, const struct cluster_input *in,
     free (a);
   else {
     cluster_uuid_make (in->random, a->rec.uuid);
-    TAILQ_INSERT_TAIL (&c->arrays, a, link);
+    cluster_array_insert (c, a);
     cluster_array_link (c, a);
     cluster_put_array (c, a);
     cluster_moved (c, a);

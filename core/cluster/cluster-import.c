@@ -391,7 +391,7 @@ make_array (struct cluster *c, const struct cluster_input *in,
                    plan->found[m]->states_epoch);
   }
   a->rec.lapse = a->rec.epoch; /* nobody knows who wrote to it last */
-  TAILQ_INSERT_TAIL (&c->arrays, a, link);
+  cluster_array_insert (c, a);
   cluster_array_link (c, a);
   cluster_allowed_begin (a, &a->rec.allow); /* the list is lost, too */
   cluster_put_array (c, a);

@@ -104,6 +104,7 @@ struct challenge {
 struct waiting {
   TAILQ_ENTRY (waiting) link;
   TAILQ_ENTRY (waiting) ask_link; /* WAIT_LEASES: in its array's asks */
+  TAILQ_ENTRY (waiting) poll_link; /* WAIT_SESSION: in its array's polls */
   enum waiting_kind kind;
   uint64_t op;
   uint64_t deadline_ms;
@@ -178,6 +179,7 @@ struct cluster {
   void *disks_by_uuid; /* a tree (tsearch) of pointers to their UUIDs */
   struct cluster_arrays arrays;
   struct cluster_sessions sessions;
+  void *sessions_by_id; /* a tree (tsearch) of pointers to their numbers */
   struct cluster_nodes nodes;
   struct cluster_foreigns foreigns;
   char doubt_node[NAME_BYTES_MAX + 1]; /* the last node that has said more than
@@ -228,6 +230,12 @@ void cluster_disk_insert (struct cluster *c, struct cluster_disk *d);
 void cluster_disk_free (struct cluster *c, struct cluster_disk *d);
 /* Does the disk only stand for a member that an import did not find? */
 bool cluster_disk_is_name (const struct cluster_disk *d);
+void cluster_array_insert (struct cluster *c, struct cluster_array *a);
+void cluster_array_free (struct cluster *c, struct cluster_array *a);
+void cluster_session_insert (struct cluster *c, struct cluster_session *s);
+/* Put it into the list of its array. */
+void cluster_session_join (struct cluster_session *s, struct cluster_array *a);
+void cluster_session_free (struct cluster *c, struct cluster_session *s);
 struct cluster_array *cluster_array_by_uuid (const struct cluster *c,
                                              const uint8_t uuid[16]);
 /* Has this session the array?  Has any? */

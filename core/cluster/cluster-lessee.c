@@ -203,6 +203,6 @@ cluster_session_leases (struct cluster *c, const struct cluster_input *in,
   cluster_begin (c, in);
   s = cluster_session_own_or_refuse (c, in->op, id, words->instance);
   if (s)
-    leases (c, in->op, cluster_array_by_uuid (c, s->rec.array), s, words);
+    leases (c, in->op, s->array, s, words);
   cluster_end (c);
 }

@@ -158,15 +158,68 @@ cluster_array_wanted_epoch (const struct cluster_array *a)
   return a->rec.change.epoch ? a->rec.change.epoch : a->rec.epoch;
 }
 
-struct cluster_session *
-cluster_session_find (const struct cluster *c, uint64_t id)
+void
+cluster_array_insert (struct cluster *c, struct cluster_array *a)
+{
+  TAILQ_INIT (&a->sessions);
+  TAILQ_INIT (&a->polls);
+  TAILQ_INSERT_TAIL (&c->arrays, a, link);
+}
+
+void
+cluster_array_free (struct cluster *c, struct cluster_array *a)
 {
   struct cluster_session *s;
 
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (s->rec.id == id)
-      return s;
-  return NULL;
+  while ((s = TAILQ_FIRST (&a->sessions))) {
+    TAILQ_REMOVE (&a->sessions, s, array_link);
+    s->array = NULL;
+  }
+  TAILQ_REMOVE (&c->arrays, a, link);
+  free (a);
+}
+
+static int
+compare_ids (const void *a, const void *b)
+{
+  const uint64_t *x = a, *y = b;
+
+  return *x < *y ? -1 : *x > *y;
+}
+
+struct cluster_session *
+cluster_session_find (const struct cluster *c, uint64_t id)
+{
+  char **found = tfind (&id, &c->sessions_by_id, compare_ids);
+
+  return found ? (void *) (*found - offsetof (struct cluster_session, rec.id))
+               : NULL;
+}
+
+void
+cluster_session_insert (struct cluster *c, struct cluster_session *s)
+{
+  TAILQ_INSERT_TAIL (&c->sessions, s, link);
+  if (tsearch (&s->rec.id, &c->sessions_by_id, compare_ids) == NULL)
+    abort ();
+}
+
+void
+cluster_session_join (struct cluster_session *s, struct cluster_array *a)
+{
+  s->array = a;
+  TAILQ_INSERT_TAIL (&a->sessions, s, array_link);
+}
+
+void
+cluster_session_free (struct cluster *c, struct cluster_session *s)
+{
+  if (s->array)
+    TAILQ_REMOVE (&s->array->sessions, s, array_link);
+  TAILQ_REMOVE (&c->sessions, s, link);
+  tdelete (&s->rec.id, &c->sessions_by_id, compare_ids);
+  free (s->loss);
+  free (s);
 }
 
 uint64_t
@@ -188,8 +241,9 @@ cluster_array_attached (const struct cluster *c, const struct cluster_array *a)
 {
   const struct cluster_session *s;
 
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (cluster_session_of (s, a))
+  (void) c;
+  TAILQ_FOREACH (s, &a->sessions, array_link)
+    if (!s->rec.ended)
       return true;
   return false;
 }
@@ -198,11 +252,12 @@ struct cluster_session *
 cluster_writer_next (const struct cluster *c, const struct cluster_array *a,
                      const struct cluster_session *s)
 {
-  struct cluster_session *next = s ? TAILQ_NEXT (s, link)
-                                   : TAILQ_FIRST (&c->sessions);
+  struct cluster_session *next = s ? TAILQ_NEXT (s, array_link)
+                                   : TAILQ_FIRST (&a->sessions);
 
-  while (next && !(next->rec.writable && cluster_session_of (next, a)))
-    next = TAILQ_NEXT (next, link);
+  (void) c;
+  while (next && (!next->rec.writable || next->rec.ended))
+    next = TAILQ_NEXT (next, array_link);
   return next;
 }
 
@@ -336,8 +391,10 @@ cluster_wait_end (struct cluster *c, struct waiting *w)
 {
   if (w->kind == WAIT_DISK)
     w->disk->poll = NULL;
-  else if (w->kind == WAIT_SESSION)
+  else if (w->kind == WAIT_SESSION) {
     w->session->poll = NULL;
+    TAILQ_REMOVE (&w->array->polls, w, poll_link);
+  }
   else if (w->kind == WAIT_LEASES)
     TAILQ_REMOVE (&w->array->leases->asks, w, ask_link);
   TAILQ_REMOVE (&c->waitings, w, link);

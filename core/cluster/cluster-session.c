@@ -109,6 +109,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   s->poll = cluster_wait (c, WAIT_SESSION, op, wait_ms);
   s->poll->session = s;
   s->poll->array = a;
+  TAILQ_INSERT_TAIL (&a->polls, s->poll, poll_link);
   cluster_settle (c);
   cluster_tell_session (c, s, wait_ms == 0);
 }
@@ -124,7 +125,7 @@ cluster_session_heartbeat (struct cluster *c, const struct cluster_input *in,
   cluster_begin (c, in);
   s = cluster_session_own_or_refuse (c, in->op, id, hb->instance);
   if (s) {
-    a = cluster_array_by_uuid (c, s->rec.array);
+    a = s->array;
     if (!cluster_doubt_session (c, in->op, s, a, hb))
       heartbeat (c, in->op, s, a, hb);
   }

@@ -279,8 +279,7 @@ cluster_drop_array (struct cluster *c, struct cluster_array *a)
   put (c, CLUSTER_RECORD_ARRAY, true, &a->rec);
   changed (c, CLUSTER_ARRAY, a->rec.uuid, 0, a->rec.name)->array = NULL;
   forget_pointers (c, a);
-  TAILQ_REMOVE (&c->arrays, a, link);
-  free (a);
+  cluster_array_free (c, a);
 }
 
 void
@@ -288,9 +287,7 @@ cluster_drop_session (struct cluster *c, struct cluster_session *s)
 {
   put (c, CLUSTER_RECORD_SESSION, true, &s->rec);
   forget_pointers (c, s);
-  TAILQ_REMOVE (&c->sessions, s, link);
-  free (s->loss);
-  free (s);
+  cluster_session_free (c, s);
 }
 
 void

@@ -161,11 +161,8 @@ cluster_tell_array (struct cluster *c, const struct cluster_array *a)
 
   for (unsigned m = 0; m < a->layout.members; m++)
     cluster_tell_disk (c, a->disk[m], false);
-  if (c->waiting[WAIT_SESSION] == 0)
-    return;
-  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next)
-    if (w->kind == WAIT_SESSION && w->array == a)
-      cluster_tell_session (c, w->session, false);
+  TAILQ_FOREACH_SAFE (w, &a->polls, poll_link, next)
+    cluster_tell_session (c, w->session, false);
 }
 
 void
@@ -191,7 +188,8 @@ cluster_session_grant (struct cluster *c, uint64_t op, struct cluster_array *a,
   s->heard = s->alive = true;
   s->last_live_ms = c->live_ms;
   s->fences = s->told_fences = cluster_fences (c); /* the answer has them */
-  TAILQ_INSERT_TAIL (&c->sessions, s, link);
+  cluster_session_insert (c, s);
+  cluster_session_join (s, a);
   if (rec->leases)
     cluster_lease_begin (c, a, s);
   if (n && n->rec.shut_out) {

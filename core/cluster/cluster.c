@@ -49,12 +49,10 @@ cluster_free (struct cluster *c)
     cluster_disk_free (c, d);
   TAILQ_FOREACH_SAFE (a, &c->arrays, link, next_a) {
     cluster_leases_free (a);
-    free (a);
+    cluster_array_free (c, a);
   }
-  TAILQ_FOREACH_SAFE (s, &c->sessions, link, next_s) {
-    free (s->loss);
-    free (s);
-  }
+  TAILQ_FOREACH_SAFE (s, &c->sessions, link, next_s)
+    cluster_session_free (c, s);
   TAILQ_FOREACH_SAFE (n, &c->nodes, link, next_n)
     free (n);
   TAILQ_FOREACH_SAFE (f, &c->foreigns, link, next_f)
@@ -91,7 +89,7 @@ load_array (struct cluster *c, const struct cluster_array_record *r, char *why,
     if (a->rec.member[m].state == MEMBER_IN_SYNC)
       a->rec.member[m].paused = false;
   a->layout = l;
-  TAILQ_INSERT_TAIL (&c->arrays, a, link);
+  cluster_array_insert (c, a);
   return 0;
 }
 
@@ -128,7 +126,7 @@ cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
     s = alloc_zeroed (sizeof *s);
     s->rec = r->session;
     s->epoch = s->told_epoch = s->rec.epoch;
-    TAILQ_INSERT_TAIL (&c->sessions, s, link);
+    cluster_session_insert (c, s);
     return 0;
   case CLUSTER_RECORD_NODE:
     if (cluster_node_find (c, r->node.name)) {
@@ -186,6 +184,10 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
     snprintf (why, why_size, "it can't count another start of weftd");
     return -1;
   }
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended)
+      cluster_session_join (s, cluster_array_by_uuid (c, s->rec.array));
+
   c->started = true;
   c->now_ms = in->now_ms;
   c->live_ms = 1;
