@@ -38,14 +38,16 @@ def disk_of(ms):
 
 class Hosts(NetCluster):
     def __init__(self, directory, members, clients, part, way="map", disk_ms=0,
-                 apart=False, kind="adaptive", **options):
+                 apart=False, kind="adaptive", sharing=None, **options):
         """`part`: how many bytes of the array each client has.  apart: clients are on
-        hosts without members."""
+        hosts without members.  sharing: on so many hosts, whose array processes they
+        share; by `map` alone, for the others know one part of a host."""
         self.way, self.part, self.kind = way, part, kind
-        self.users = [f"h{i + apart * members}" for i in range(clients)]
+        self.users = [f"h{i % (sharing or clients) + apart * members}"
+                      for i in range(clients)]
         super().__init__(directory, members, attached=False,
                          member_args=disk_of(disk_ms), **options)
-        self.hosts += [u for u in self.users if u not in self.hosts]
+        self.hosts += [u for u in dict.fromkeys(self.users) if u not in self.hosts]
 
     # --- How a client attaches ---
 
@@ -113,7 +115,7 @@ class Hosts(NetCluster):
             if self.way == "ro":
                 self._fill()
             if self.way != "direct":
-                for host in self.users:
+                for host in dict.fromkeys(self.users):
                     self.start("use-" + host)
             if self.way != "ro":
                 self._fill()
@@ -163,14 +165,14 @@ class Hosts(NetCluster):
                 if n.startswith("use-") == (kind == "arrays")]
 
     def run(self, work, users, requests=None, ahead=0, apart=None):
-        """All of them at once, each in its part, or in that of the user so many places
-        ahead, with so many requests, or as many as it has room for; or in what all of
-        them have, each from so many bytes behind the one before.  Returns the seconds that
-        each of them took."""
+        """All of them at once, the first in the first part and so on, or in that of the
+        user so many places ahead, with so many requests, or as many as it has room for; or
+        in what all of them have, each from so many bytes behind the one before.  Returns
+        the seconds that each of them took."""
         does, length, depth, words = work
 
-        def client(host):
-            place = (self.users.index(host) + ahead) % len(users)
+        def client(number):
+            host, place = users[number], (number + ahead) % len(users)
             size = self.part * (len(users) if apart else 1)
             return Client(self.client_uri(host),
                           (does, length, depth,
@@ -178,7 +180,7 @@ class Hosts(NetCluster):
                           requests or self.part // length, size,
                           inside=self.inside(host))
 
-        clients = at_once(client, *users)
+        clients = at_once(client, *range(len(users)))
         try:
             for c in clients:
                 c.process.stdin.write("\n")
@@ -193,5 +195,6 @@ class Hosts(NetCluster):
 
     def lost(self):
         """What array processes have said of members that they lost."""
-        return [line for host in self.users if "use-" + host in self.processes
+        return [line for host in dict.fromkeys(self.users)
+                if "use-" + host in self.processes
                 for line in self.log("use-" + host).splitlines() if "lost" in line]

@@ -1,0 +1,77 @@
+"""Replicated PVFS, Tables I to III: what a second copy costs those that write."""
+
+from papers_base import Paper, ratio
+from table import markdown, number
+
+# Tables I and III: MB/s of so many clients: 16 servers, 16 with replication, 8 servers.
+PVFS = {1: (10.9, 9.8, 10.3), 4: (33.3, 28.7, 28.2), 8: (54.8, 39.8, 43.5),
+        16: (83.3, 40.3, 43.4), 32: (77.5, 38.2, 50.1)}
+
+
+# Table II: MB/s of 16 servers whose file systems are the limit, and with replication.
+JAZZ = {1: (145.7, 107.6), 4: (269.8, 154.6), 8: (305.2, 173.7), 16: (287.7, 137.1),
+        32: (312.2, 183.7), 64: (363.9, 157.1), 128: (367.4, 180.1)}
+
+
+class ReplicatedPvfs(Paper):
+    arrays = {"raid-0": ("raid-0", int), "raid-x": ("raid-x", int),
+              "raid-10": ("raid-10", int), "raid-0-half": ("raid-0", lambda n: n // 2)}
+    apart = tuple(arrays)
+
+    def show(self):
+        print(self.title() + ", which have hosts of their own")
+        for work in self.works():
+            rows = []
+            for n in self.a.clients:
+                rate = {name: self.rate(name, n, work) for name in self.arrays}
+                cpu = {name: self.cpu(name, n, work) for name in self.arrays}
+                # A write with a copy is two: what it costs beside that is the overhead.
+                copies = 2 if "write" in work else 1
+                paper = PVFS.get(n) if "write" in work else None
+                rows.append([n, *map(number, rate.values()),
+                             ratio(rate["raid-x"], rate["raid-0"]),
+                             ratio(paper and paper[1], paper and paper[0]),
+                             ratio(rate["raid-x"], rate["raid-0-half"]),
+                             ratio(paper and paper[1], paper and paper[2]),
+                             ratio(cpu["raid-x"], cpu["raid-0"] and
+                                   copies * cpu["raid-0"]),
+                             ratio(cpu["raid-10"], cpu["raid-0"] and
+                                   copies * cpu["raid-0"])])
+            print(f"\n{work}, MB/s of all clients together\n\n" + markdown(
+                ["clients", *self.arrays, "raid-x ÷ raid-0", "paper",
+                 "raid-x ÷ half", "paper", "CPU: raid-x ÷ copies of raid-0",
+                 "CPU: raid-10"], rows))
+
+
+class Jazz(Paper):
+    """Table II: the servers' disks are the limit, not the links.  So many clients are
+    processes on 16 hosts without members; those of a host share its array process.  With
+    the raid-10 a write is answered when both copies are written, as in the paper."""
+
+    arrays = {"raid-0": ("raid-0", int), "raid-x": ("raid-x", int),
+              "raid-10": ("raid-10", int)}
+    dups = {"raid-10": "sync-client"}
+    apart = tuple(arrays)
+    sharing = 16
+    defaults = {"clients": [1, 4, 16, 32, 64, 128], "disk_ms": 8, "mbit": 0,
+                "rounds": 1, "part": 4}
+
+    def show(self):
+        print(self.title() + f", processes on {self.sharing} hosts of their own")
+        for work in self.works():
+            rows = []
+            for n in self.a.clients:
+                rate = {name: self.rate(name, n, work) for name in self.arrays}
+                paper = JAZZ.get(n) if "write" in work else None
+                rows.append([n, *map(number, rate.values()),
+                             *[percent(rate[name], rate["raid-0"])
+                               for name in ("raid-x", "raid-10")],
+                             *map(number, paper or (None, None)),
+                             percent(*reversed(paper or (None, None)))])
+            print(f"\n{work}, MB/s of all clients together\n\n" + markdown(
+                ["clients", *self.arrays, "raid-x ÷ raid-0", "raid-10 ÷ raid-0",
+                 "paper: stock", "replicated", "÷"], rows))
+
+
+def percent(one, other):
+    return "-" if not one or not other else f"{100 * one / other:.1f} %"

@@ -1,0 +1,90 @@
+"""Redbud, Figure 8: leases of what is needed, of all, and by a window that adapts."""
+
+import tempfile
+
+from hosts import MIB, Hosts
+from papers_base import KIB, SEQUENTIAL, Paper, one, ratio
+from table import markdown, number
+
+
+class Redbud(Paper):
+    """Of leases; the ways are what is compared.  Before each run the array processes
+    are started again, so that nobody has leases but the first, which begins with all."""
+
+    arrays = dict.fromkeys(("naive", "token", "adaptive"), ("raid-x", int))
+    plot = None
+    alone = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB)
+
+    def hosts(self, directory, name):
+        a = self.a
+        size = 2 * max(a.clients) * a.part // a.members
+        return Hosts(directory, a.members, max(a.clients), a.part, way="leases", kind=name,
+                     disk_ms=a.disk_ms, layout="raid-x", unit=a.unit,
+                     size=size + 4 * MIB + 2 * a.members * a.unit)
+
+    def key(self, name, clients, work):
+        return (*super().key(name, clients, work)[:4], "leases", *super().key(
+            name, clients, work)[5:])
+
+    def title(self):
+        return super().title().replace("by " + self.a.way, "by leases")
+
+    def fresh(self, h):
+        for do in h.end, h.start:
+            for user in h.users:
+                do("use-" + user)
+
+    def measure(self, name):
+        a = self.a
+        with tempfile.TemporaryDirectory(prefix="weft-papers-", dir="/dev/shm") as d, \
+                self.hosts(d, name) as h:
+            if a.mbit:
+                h.shape(a.mbit)
+            for _ in range(a.rounds):
+                for length in self.alone:
+                    work = ("write", length, a.depth, (*SEQUENTIAL, "flush"))
+                    self.fresh(h)
+                    self.note(name, 1, f"{length // KIB} KiB",
+                              one(h, work, h.users[1:2], a.part // length))
+                for clients in a.clients:
+                    self.fresh(h)
+                    self.note(name, clients, "write own, read others'",
+                              self.turns(h, h.users[:clients]))
+                    self.fresh(h)
+                    self.note(name, clients, "write every n-th",
+                              self.interleaved(h, h.users[:clients]))
+        self.save()
+
+    def turns(self, h, users):
+        """Each writes its part, and reads that of the next one."""
+        a, length = self.a, 64 * KIB
+        count = a.part // length
+        writes = h.run(("write", length, a.depth, (*SEQUENTIAL, "flush")), users, count)
+        reads = h.run(("read", length, a.depth, SEQUENTIAL), users, count, ahead=1)
+        return {"MB/s": 2 * len(users) * a.part / (max(writes) + max(reads)) / 1e6}
+
+    def interleaved(self, h, users):
+        """Each of n writes every n-th 64 KiB of what all write."""
+        a, length = self.a, 64 * KIB
+        seconds = h.run(("write", length, a.depth, (f"every={len(users)}", "flush")), users,
+                        a.part // length, apart=length)
+        return {"MB/s": len(users) * a.part / max(seconds) / 1e6}
+
+    def show(self):
+        a = self.a
+        print(self.title())
+        for title, points in (
+                ("one client writes", [(1, f"{n // KIB} KiB") for n in self.alone]),
+                ("clients write their own and read others'",
+                 [(n, "write own, read others'") for n in a.clients]),
+                ("each of n clients writes every n-th 64 KiB",
+                 [(n, "write every n-th") for n in a.clients])):
+            rows = []
+            for clients, work in points:
+                rate = {name: self.rate(name, clients, work) for name in self.arrays}
+                rows.append([work if points[0][0] == points[-1][0] else clients,
+                             *map(number, rate.values()),
+                             ratio(rate["adaptive"], rate["token"]),
+                             ratio(rate["adaptive"], rate["naive"])])
+            print(f"\n{title}, MB/s\n\n" + markdown(
+                ["", *self.arrays, "adaptive ÷ token", "adaptive ÷ naive"], rows))
