@@ -28,8 +28,7 @@ def ratio(one, other):
 
 class Paper:
     """Base of all: `arrays` says of what layout and members each is, `works` what is
-    done with it.  `defaults` are those of its options, `quick` what there is of it with
-    --quick."""
+    done with it.  `defaults` are those of its options, `quick...` those with --quick."""
 
     arrays = {}
     apart = ()  # of which of these the clients have hosts of their own
@@ -38,6 +37,7 @@ class Paper:
     defaults = {}
     quick = None  # of which of these; all
     quick_part = 2  # MiB
+    quick_clients = [1, 2]
     axes = "clients", "MB/s"
 
     def __init__(self, a):

@@ -53,6 +53,7 @@ class Jazz(Paper):
     dups = {"raid-10": "sync-client"}
     apart = tuple(arrays)
     sharing = 16
+    quick_clients = [1, 20]
     defaults = {"clients": [1, 4, 16, 32, 64, 128], "disk_ms": 8, "mbit": 0,
                 "rounds": 1, "part": 4}
 

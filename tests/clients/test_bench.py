@@ -92,3 +92,39 @@ def test_papers_counts_messages(tmp_path):
         assert messages[clients, "4 KiB read"] == 1
         # The data, and a share in writing the images.
         assert 1 < messages[clients, "4 KiB write"] <= 2
+
+
+def test_papers_disks():
+    """Each number of disks has its column."""
+    p = run(PAPERS, "disks", "--quick", "--arrays", "raid-x of 4,raid-10 of 2")
+    rows = [[c.strip() for c in line.split("|")[1:-1]]
+            for line in p.stdout.splitlines() if line.startswith("| raid-")]
+    rates = {name: row for name, *row in rows}  # of the last work
+    assert rates["raid-10"][1:5] == 4 * ["-"] and float(rates["raid-10"][0]) > 0
+    assert rates["raid-x"][0] == "-" and float(rates["raid-x"][1]) > 0
+
+
+def test_papers_with_more_clients_than_hosts(tmp_path):
+    out = tmp_path / "papers.json"
+    run(PAPERS, "jazz", "--quick", "--arrays", "raid-x", "--json", out)
+    for p in json.loads(out.read_text()):
+        each = p["runs"][0]["MB/s each"]
+        assert len(each) == p["key"][2] and min(each) > 0
+        assert p["key"][2] in (1, 20)
+
+
+def test_papers_andrew(tmp_path):
+    """Its file systems are gone afterwards."""
+    out = tmp_path / "papers.json"
+    p = run(PAPERS, "andrew", "--quick", "--disk-ms", "1", "--json", out)
+    runs = {tuple(p["key"][1:4]): p["runs"][0] for p in json.loads(out.read_text())}
+    phases = ["make", "copy", "stat", "read", "compile"]
+    assert set(runs) == {(name, clients, phase) for name in ("raid-x", "central")
+                         for clients in (1, 2) for phase in phases}
+    for (name, clients, phase), r in runs.items():
+        assert len(r["seconds each"]) == clients and f"| {name}, {clients} " in p.stdout
+        # What is read comes from the disks, anew for each phase.
+        assert r["seconds"] == max(r["seconds each"]) > 0.001, (name, clients, phase)
+    assert runs["raid-x", 2, "compile"]["cpu s"]["clients"] > 0.1
+    assert "weft-andrew" not in run("losetup", "-a").stdout
+    assert "weft-andrew" not in run("mount").stdout
