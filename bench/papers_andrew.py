@@ -143,9 +143,10 @@ class Andrew(Paper):
                           "nbdfuse": cpu_seconds(fuses) - fuse, **cpu},
                 "busy": busy / TICKS / seconds / os.cpu_count()}
 
-    def seconds(self, name, clients):
-        """Of all phases, or None."""
-        each = [self.rate(name, clients, phase, "seconds") for phase in PHASES]
+    def seconds(self, name, clients, but=None):
+        """Of all phases (but one), or None."""
+        each = [self.rate(name, clients, phase, "seconds")
+                for phase in PHASES if phase != but]
         return None if None in each else sum(each)
 
     def show(self):
@@ -154,15 +155,16 @@ class Andrew(Paper):
         rows = []
         for name in self.arrays:
             for n in a.clients:
-                whole = self.seconds(name, n)
+                whole, rest = (self.seconds(name, n, but) for but in (None, "compile"))
                 if whole:
                     paper = ANDREW.get((name, n))
                     rows.append([f"{name}, {n}", *[
                         number(self.rate(name, n, p, "seconds")) for p in PHASES],
                         number(whole), ratio(whole, self.seconds("raid-x", n)),
-                        number(paper), ratio(paper, ANDREW.get(("raid-x", n)))])
-        print("\n" + markdown(["clients", *PHASES, "all", "÷ raid-x", "paper: all",
-                               "÷ RAID-x"], rows))
+                        ratio(rest, self.seconds("raid-x", n, "compile")), number(paper),
+                        ratio(paper, ANDREW.get(("raid-x", n)))])
+        print("\n" + markdown(["clients", *PHASES, "all", "÷ raid-x", "÷, no compile",
+                               "paper: all", "÷ RAID-x"], rows))
         last = max(a.clients)
         mine, other = (self.seconds(name, last) for name in ("raid-x", "raid-10"))
         if mine and other:
