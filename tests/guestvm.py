@@ -34,6 +34,13 @@ def unpacked(kernel, to):
     return to
 
 
+def boot_files(directory, *extra):
+    """What guests boot from, with `extra` in it: (kernel, initramfs)."""
+    initramfs = directory / "initramfs"
+    made = run(SOURCE / "tests/kernel/mkinitramfs", initramfs, *extra)
+    return unpacked(made.stdout.strip(), directory / "vmlinux"), initramfs
+
+
 class Monitor:
     """Of a QEMU: QMP, by a socket."""
 
@@ -62,12 +69,12 @@ class Monitor:
 class Guest:
     """With these drives, {serial number: file, and more as QEMU's -drive has it};
     `root` is the path of the one to boot from, without which the initramfs is all
-    (tests/kernel/init), which has `extra`, too; `words` are more of QEMU's, and
-    `inside` runs that on some host.  On a busy machine its clock may run at several
-    times the speed, but for one that is `punctual`."""
+    (tests/kernel/init); `words` are more of QEMU's, and `inside` runs that on some host.
+    `files` are its boot_files, if it has none of its own.  On a busy machine its clock
+    may run at several times the speed, but for one that is `punctual`."""
 
     def __init__(self, directory, drives, memory=384, root=None, words=(),
-                 extra=(), inside=(), punctual=False):
+                 files=None, inside=(), punctual=False):
         self.dir = directory
         self.console = directory / "console.log"
         self.words = ["-m", str(memory), *words]
@@ -81,9 +88,7 @@ class Guest:
                        ("clocksource=acpi_pm" if punctual else "tsc=reliable"))
         if root:
             self.append += f" root={root}"
-        self.kernel = unpacked(
-            run(SOURCE / "tests/kernel/mkinitramfs", directory / "initramfs",
-                *extra).stdout.strip(), directory / "vmlinux")
+        self.kernel, self.initramfs = files or boot_files(directory)
         self.boot()
 
     def _path(self, what):
@@ -102,7 +107,7 @@ class Guest:
              "-cpu", "max", "-smp", "2",
              "-nodefaults", "-no-user-config", "-display", "none",
              "-no-reboot",
-             "-kernel", self.kernel, "-initrd", self.dir / "initramfs",
+             "-kernel", self.kernel, "-initrd", self.initramfs,
              "-append", self.append,
              "-chardev", f"file,id=console,path={self.console},append=on",
              "-serial", "chardev:console",

@@ -4,10 +4,11 @@ Every host is a network namespace with an address of 127.77.0.0/24 on a bridge:
 loopback addresses, because Weft serves no others without TLS, but routed like
 any.  Host "w" has weftd, "a" the array process and its clients, "h0", "h1", ...
 a member each.  With servers=["s0", "h1"], clients=["c0"] there is no "a": the first
-may serve the array, and the others have a client process each.  With attached=False
-there is no "a", either: who attaches is the caller's matter.  With
-tls={HOST: FOLDER} of these, too, each has an address that is no loopback, and who
-serves is reached by that.
+may serve the array, and the others have a client process each.  With clients alone each
+of these has an array process, which shares the array by leases.  With attached=False
+there is neither "a" nor a process of a client: who attaches is the caller's matter.  With
+tls={HOST: FOLDER} of servers and clients, too, each has an address that is no loopback,
+and who serves is reached by that.
 
     with NetCluster(tmp, members=4) as c:
         c.cut("a", "h1")           # a's packets to h1 vanish; not h1's to a
@@ -113,8 +114,11 @@ class NetCluster:
                     "weft", "array=a", "service=yes", f"admin={admin}",
                     f"uri={uri}", f"node={host}", *self.array_args]
         if name in self.clients:
+            way = (["service=a"] if self.servers else
+                   ["array=a", "mode=shared", f"uri={self.uri(name)}",
+                    *self.array_args])
             return ["nbdkit", "-f", "-P", ready, "-i", self.address(name),
-                    "-p", str(ARRAY_PORT), "weft", "service=a",
+                    "-p", str(ARRAY_PORT), "weft", *way,
                     f"admin={admin}", f"node={name}",
                     *([f"tls={self.tls[name]}"] if self.tls else [])]
         return ["nbdkit", "-f", "-P", ready, "-i", self.address(name),
@@ -151,8 +155,6 @@ class NetCluster:
             self.start(f"serve-{host}", wait=False)
             eventually(lambda: host in (self.serving(), *self.standing_by()),
                        what=f"{host} to serve or stand by")
-        for host in self.clients:
-            self.start(host)
 
     def serving(self):
         serving = self.get("/api/v1/arrays/a/service")["serving"]
@@ -239,8 +241,10 @@ class NetCluster:
                        == "ready", 30)
             if self.servers:
                 self._serve()
-            elif self.attached:
+            elif self.attached and not self.clients:
                 self.start("a")
+            for host in self.clients if self.attached else ():
+                self.start(host)
         except BaseException:
             self.__exit__()
             raise

@@ -1,24 +1,26 @@
-"""A cluster file system on an array that is served to two hosts.
+"""A cluster file system on an array that two hosts use at the same time.
 
-Topology: a network namespace for each of weftd, four members, two hosts that may serve
-          the array, and two with a client of the service each (tests/netcluster.py); on
-          each of these a guest with Debian's kernel, which has the array as its
-          /dev/vda.  The guests are the nodes of an o2cb cluster with a network of its
-          own.
+Topology: a network namespace for each of weftd, four members, and two hosts
+          (tests/netcluster.py) with a process each that has the array: a client of its
+          service, which one of two more hosts serves; or an array process that shares
+          it by leases.  On each of the two a guest with Debian's kernel has the array
+          as its /dev/vda.  The guests are the nodes of an o2cb cluster with a network
+          of its own.
 Cause: both have the OCFS2 on it mounted; both copy a tree there, and change a file in
        all the ways there are, one of its own and one that they share by turns (fsx);
        then they write files, each durable before the next, beside fsx, while one guest
-       is killed with its host's client, and a little later who serves.
+       is killed with its host's process, and a little later who serves, if anybody does.
 Pass:  fsx finds in its file what it should; each guest reads what the other has written;
        the other one goes on by itself, and has all files of which the dead one knew that
-       they are durable; the file system is clean.
+       they are durable; the file system is clean.  Leases went from host to host, and
+       nobody waits for one of the dead host's in the end.
 """
 
 import time
 
 import pytest
 
-from guestvm import Guest
+from guestvm import Guest, boot_files
 from netcluster import NetCluster
 from wefttest import at_once, eventually
 
@@ -38,7 +40,7 @@ FSX_ON = ("set -e; i={1}; until [ -e /enough ]; do i=$((i + 1)); "
 
 
 class Node:
-    def __init__(self, number, directory, net, tree):
+    def __init__(self, number, directory, net, tree, files):
         self.name, self.host = f"g{number}", f"c{number}"
         path = directory / self.name
         path.mkdir()
@@ -50,7 +52,7 @@ class Node:
                    "tree": f"{tree.image},readonly=on"},
             words=["-netdev", f"dgram,id=link,{ends}", "-device", "virtio-net-pci,"
                    f"netdev=link,mac=52:54:00:77:00:0{number + 1},romfile="],
-            extra=["ocfs2"], inside=net.inside(self.host), punctual=True)
+            files=files, inside=net.inside(self.host), punctual=True)
         self.run = self.guest.run
         nodes = "".join(
             f"mkdir $c/node/g{i}; cd $c/node/g{i}; echo 7777 >ipv4_port; "
@@ -103,10 +105,20 @@ class Node:
             self.run(f"cd /mnt && printf '{lines}\\n' | sha256sum -c -s")
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return boot_files(tmp_path_factory.mktemp("boot"), "ocfs2")
+
+
+def leases(net):
+    return net.get("/api/v1/arrays/a/leases")
+
+
 @pytest.mark.timeout(600)
-def test_two_guests(tree, tmp_path, seed):
-    with NetCluster(tmp_path, servers=["s0", "s1"], clients=["c0", "c1"]) as net:
-        nodes = at_once(lambda i: Node(i, tmp_path, net, tree), 0, 1)
+@pytest.mark.parametrize("servers", [["s0", "s1"], []], ids=["service", "leases"])
+def test_two_guests(tree, tmp_path, files, seed, servers):
+    with NetCluster(tmp_path, servers=servers, clients=["c0", "c1"]) as net:
+        nodes = at_once(lambda i: Node(i, tmp_path, net, tree, files), 0, 1)
         try:
             check(net, nodes, seed)
         finally:
@@ -135,16 +147,29 @@ def check(net, nodes, seed):
     stays.check(dies.sums())
     dies.check(stays.sums())
 
+    if not net.servers:
+        had = leases(net)
+        assert {s["node"] for s in had["sessions"]} == {n.host for n in nodes}
+        assert all(s["gets"] and s["revokes"] for s in had["sessions"]), had
+        print(f"{had['conflicts']} asks for leases met others' leases; "
+              f"{had['revokes']} leases were asked back")
+
     durable = dies.sums()
     dies.guest.close()
     net.kill(dies.host)
-    time.sleep(5)
-    net.kill("serve-s0")
+    if net.servers:
+        time.sleep(5)
+        net.kill("serve-s0")
     # It may go on until it needs what the dead one has locked.
     stays.check(durable)
     stays.run(f"touch /mnt/{dies.name}/new && rm /mnt/{dies.name}/f1", timeout=120)
     print(f"the other guest goes on after {stays.writes_on(60):.1f} s more")
-    assert net.serving() == "s1"
+    if net.servers:
+        assert net.serving() == "s1"
+    else:
+        eventually(lambda: leases(net)["orphan_bytes"] == 0, 30,
+                   what="what the dead host had to be recovered")
+        assert [s["node"] for s in leases(net)["sessions"]] == [stays.host]
     stays.run("touch /enough")
     for done in (stays.done, stays.fsx_done):
         status, said = eventually(done, 60)
