@@ -123,13 +123,17 @@ class Network:
         return self.tag + name
 
     def reach(self, peer, address):
-        """From this host, which has an address there, too."""
+        """From this host, which has an address there, too.
+
+        The link gets no address of IPv6 by itself: that comes a second later, and a
+        Chromium that is connecting somewhere gives up then (ERR_NETWORK_CHANGED).
+        """
         link = self.tag + "h"
         self.ip("sw", "link", "add", "to-here", "type", "veth", "peer",
                  "name", link, "netns", str(os.getpid()))
         self.ip("sw", "link", "set", "to-here", "master", "br0", "up")
         run("ip", "addr", "add", address, "peer", peer, "dev", link)
-        run("ip", "link", "set", link, "up")
+        run("ip", "link", "set", link, "addrgenmode", "none", "up")
 
     def down(self):
         time.sleep(0.1)

@@ -22,6 +22,7 @@ import shutil
 import tempfile
 
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
@@ -294,6 +295,17 @@ class Pages:
         if live:
             p.await_stream("live")
         return p
+
+    def tell(self):
+        """For people, when a test has failed."""
+        told = []
+        for p in self.opened:
+            try:
+                told += [f"{p.driver.current_url}: {p.text('body')[:1000]}",
+                         *p.complaints()]
+            except WebDriverException as e:
+                told.append(f"{p.url}: {e}")
+        return "\n".join(told)
 
     def end(self):
         """Of a test."""

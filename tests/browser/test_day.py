@@ -15,6 +15,7 @@ With WEFT_SCREENSHOTS set, the pictures in docs/screenshots are made.
 """
 
 import concurrent.futures
+import json
 import signal
 import tempfile
 import time
@@ -23,9 +24,10 @@ import nbd
 import pytest
 from selenium.webdriver.common.by import By
 
+from debianhost import Network
 from enrollworld import PASSWORD, World
 from webpage import Pages
-from wefttest import eventually
+from wefttest import eventually, run
 
 MIB = 1 << 20
 DATA = b"weft" * (2 * MIB)
@@ -54,6 +56,19 @@ def page(world):
         pages.end()
     finally:
         pages.quit()
+
+
+def test_reach():
+    """The link to the pages has no address that comes while they load."""
+    network = Network()
+    try:
+        network.join("w", "10.77.0.1")
+        network.reach("10.77.0.1", HERE)
+        link, = json.loads(run("ip", "-json", "addr", "show", "dev",
+                               network.tag + "h").stdout)
+        assert [a["family"] for a in link["addr_info"]] == ["inet"]
+    finally:
+        network.down()
 
 
 def write(uri, count):
