@@ -133,7 +133,7 @@ write_done (const struct host_role *h, struct asked *q,
       sim_fail ("host %u: grain %u (at %" PRIu64 ") is written as version "
                 "%" PRIu64 ": %s",
                 h->proc.number, g, grain_offset (g), q->version, why);
-    zones_forget (zones, g, oracle_oldest ());
+    zones_forget (zones, g, oracle_oldest (g));
     if (fua) {
       zones_promise (zones, g, q->version);
       oracle_check_stable (g, q->version, "a FUA write is done");

@@ -595,12 +595,12 @@ oracle_came (const struct host_role *h)
 }
 
 uint64_t
-oracle_oldest (void)
+oracle_oldest (unsigned g)
 {
   uint64_t oldest = oracle_moment;
 
   for (const struct asked *q = under_way; q; q = q->next)
-    if (oldest > q->at)
+    if (q->first <= g && g < q->first + q->count && oldest > q->at)
       oldest = q->at;
   return oldest;
 }

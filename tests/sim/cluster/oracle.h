@@ -41,8 +41,8 @@ void oracle_check_stable (unsigned g, uint64_t floor, const char *what);
 uint64_t oracle_agreed (unsigned g, const char *what, bool spots);
 /* Has every member that has a copy of it all that it should have, as far as weftd knows? */
 bool oracle_whole (unsigned g);
-/* The moment of the oldest request under way. */
-uint64_t oracle_oldest (void);
+/* The moment of the oldest request under way that has to do with this grain. */
+uint64_t oracle_oldest (unsigned g);
 
 /* oracle-shared.c */
 void shared_begin (void);
