@@ -2,7 +2,7 @@
 # leases.sh: each rule of docs/PROTOCOL.md "Leases" taken away where all engines work
 # together, whatever the unit tests say of it.  check says how mutants are written.
 # What only one world of a hundred sees is left to unit tests: host.sh and cluster.sh have
-# grant-brings-... and orphan-is-recovered-under-a-writer.
+# grant-brings-what-was-given and orphan-is-recovered-under-a-writer.
 
 # L1: no two have leases of the same byte.
 mutant L1-left-before-images sim-cluster-leases array-lease.c \
