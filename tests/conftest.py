@@ -138,7 +138,10 @@ def pytest_terminal_summary(terminalreporter):
                   encoding="utf-8") as f:
             for report in s.get("failed", []) + s.get("error", []):
                 last = report.longreprtext[-4000:].splitlines()[-30:]
-                print(f"FAIL: {report.nodeid}", *last, sep="\n", file=f)
+                pages = [text for name, text in report.sections
+                         if name == "pages"]
+                print(f"FAIL: {report.nodeid}", *last, *pages, sep="\n",
+                      file=f)
 
 
 def pytest_sessionfinish(session):
