@@ -8,8 +8,9 @@
  * each array, of ARRAY_BYTES in two copies; a host writes WRITE_BYTES at a time, the next
  * when the last one is done, which takes a member IO_NS.  It goes through the
  * array from a place of its own on (stream), to random places (jump), or again and again
- * through 1 MiB, as one other does (fight).  A message takes DELAY_US one way.  Members and hosts send heartbeats, and
- * weftd its ticks.  What the first second brings counts for nothing.
+ * through 1 MiB, as one other does (fight).  A message takes DELAY_US one way.  Members and
+ * hosts send heartbeats, and weftd its ticks.  What the first second brings counts for
+ * nothing.
  *
  * Printed is one line: hosts, then for each grant: asks, gives, heartbeats, ranges
  * asked back, weftd's microseconds of processor for all of these, the same with ticks
@@ -36,7 +37,8 @@
 #define IO_NS 1000000
 #define SECOND UINT64_C (1000000000)
 #define WARM_NS SECOND
-#define BEAT_NS (SECOND / 10) /* between heartbeats, where nothing is asked back */
+#define BEAT_NS                                                                \
+  (SECOND / 10) /* between heartbeats, where nothing is asked back */
 #define TICK_NS (CLUSTER_TICK_MS * UINT64_C (1000000))
 #define MEMBERS 4
 #define HOSTS_MAX (ARRAYS_MAX * WRITERS_MAX)
@@ -258,7 +260,8 @@ disks_beat (struct host *h, enum call call, void *what)
   fill_uuid (hb.array, array, MEMBERS);
   memcpy (hb.cluster, cluster_identity (weftd)->uuid, 16);
   for (; hb.position < MEMBERS; hb.position++) {
-    struct cluster_input in = input (UINT64_MAX - array * MEMBERS - hb.position);
+    struct cluster_input in = input (UINT64_MAX - array * MEMBERS -
+                                     hb.position);
     uint64_t begin_ns = clock_of (CLOCK_THREAD_CPUTIME_ID, SECOND);
 
     fill_uuid (hb.uuid, array, hb.position);
@@ -423,7 +426,7 @@ hear_notice (struct host *h, const struct array_notice *n)
     abort (); /* nothing is ever lost here */
   while (n->kind == NOTICE_LEFT &&
          (count = array_lease_left (h->array, left, 256)) > 0)
-    lessee_left (h->lessee, left, count, now_ns / 1000000);
+    lessee_left (h->lessee, left, count);
 }
 
 static struct cluster_part
@@ -501,7 +504,7 @@ take (struct host *h)
       more = true;
     }
   }
-  due_ms = lessee_due_ms (h->lessee, now_ns / 1000000, LESSEE_DO_ALL);
+  due_ms = lessee_due_ms (h->lessee, LESSEE_DO_ALL);
   due_ns = array_deadline (h->array);
   if (due_ms < due_ns / 1000000)
     due_ns = due_ms * 1000000;
@@ -536,7 +539,7 @@ answered (struct host *h, enum call call, void *what)
                                       { r->wish.offset, r->wish.length } };
     }
     at_once = lessee_heard (h->lessee, a->generation, back, a->told.revokes,
-                            a->told.recover, NULL, 0, now_ms);
+                            a->told.recover, NULL, 0);
     free (back);
     after (at_once || next_ns < now_ns ? 0 : next_ns - now_ns, beat, h, BEAT,
            NULL);
@@ -660,9 +663,8 @@ main (int argc, char *argv[])
   printf ("%u %.2f %.2f %.2f %.2f %.2f %.2f %.2f %.2f %.0f %.0f %" PRIu64
           " %" PRIu64 "\n",
           host_count, calls[ASK] / n, calls[GIVE] / n, calls[BEAT] / n,
-          asked_back / n, calls_ns / n / 1000,
-          (calls_ns + other_ns) / n / 1000, waits_us[waits / 2] / 1000.0,
-          waits_us[waits * 99 / 100] / 1000.0, n * 1000 / ms,
-          writes_done * 1000.0 / ms, spans, records);
+          asked_back / n, calls_ns / n / 1000, (calls_ns + other_ns) / n / 1000,
+          waits_us[waits / 2] / 1000.0, waits_us[waits * 99 / 100] / 1000.0,
+          n * 1000 / ms, writes_done * 1000.0 / ms, spans, records);
   return 0;
 }

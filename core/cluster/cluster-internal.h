@@ -103,7 +103,7 @@ struct challenge {
 
 struct waiting {
   TAILQ_ENTRY (waiting) link;
-  TAILQ_ENTRY (waiting) ask_link; /* WAIT_LEASES: in its array's asks */
+  TAILQ_ENTRY (waiting) ask_link;  /* WAIT_LEASES: in its array's asks */
   TAILQ_ENTRY (waiting) poll_link; /* WAIT_SESSION: in its array's polls */
   enum waiting_kind kind;
   uint64_t op;

@@ -254,7 +254,8 @@ struct cluster_lessee {
 struct cluster_session {
   TAILQ_ENTRY (cluster_session) link;
   TAILQ_ENTRY (cluster_session) array_link;
-  struct cluster_array *array; /* whose list it is in; NULL: of one that has ended,
+  struct cluster_array
+    *array; /* whose list it is in; NULL: of one that has ended,
                                   perhaps */
   struct cluster_session_record rec;
   struct waiting *poll;         /* its long poll; NULL: none now */
