@@ -748,6 +748,8 @@ bool cluster_lease_begun (const struct cluster *c, struct cluster_array *a);
  * recovered.
  */
 bool cluster_lease_orphans (struct cluster *c, struct cluster_array *a);
+/* There is something about leases for it to hear. */
+void cluster_lease_news (struct cluster *c, struct cluster_session *s);
 /* The session is to recover all orphans. */
 void cluster_lease_order (struct cluster *c, struct cluster_array *a,
                           struct cluster_session *s);
@@ -802,8 +804,6 @@ void cluster_tell_disk (struct cluster *c, struct cluster_disk *d,
                         bool at_once);
 void cluster_tell_session (struct cluster *c, struct cluster_session *s,
                            bool at_once);
-/* There is something about leases for it to hear. */
-void cluster_lease_news (struct cluster *c, struct cluster_session *s);
 /* Answer the long polls of all its disks and sessions where there is news. */
 void cluster_tell_array (struct cluster *c, const struct cluster_array *a);
 /* Refuse: another change of epoch is under way; ask again. */

@@ -215,6 +215,19 @@ cluster_lease_end (struct cluster *c, struct cluster_array *a,
 /* ---- Orders to recover. ---- */
 
 void
+cluster_lease_news (struct cluster *c, struct cluster_session *s)
+{
+  s->lessee.news++;
+  c->hurry |= s->poll == NULL;
+}
+
+bool
+cluster_hurry (const struct cluster *c)
+{
+  return c->hurry;
+}
+
+void
 cluster_lease_order (struct cluster *c, struct cluster_array *a,
                      struct cluster_session *s)
 {

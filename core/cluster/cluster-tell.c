@@ -142,19 +142,6 @@ cluster_tell_session (struct cluster *c, struct cluster_session *s,
 }
 
 void
-cluster_lease_news (struct cluster *c, struct cluster_session *s)
-{
-  s->lessee.news++;
-  c->hurry |= s->poll == NULL;
-}
-
-bool
-cluster_hurry (const struct cluster *c)
-{
-  return c->hurry;
-}
-
-void
 cluster_tell_array (struct cluster *c, const struct cluster_array *a)
 {
   struct waiting *w, *next;

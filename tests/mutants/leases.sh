@@ -31,9 +31,9 @@ mutant L5-all-bits-fall sim-cluster-leases array-clear.c \
 # L6: a FLUSH covers what came with leases.
 mutant L6-no-flush-of-what-came sim-cluster-leases array-lease.c \
   'a->member[i].loose = a->former->wrote[i] = ++a->event' ''
-mutant leases-heartbeats-wait-always test-cluster-lease cluster-tell.c \
+mutant leases-heartbeats-wait-always test-cluster-lease cluster-lease.c \
   'c->hurry |= s->poll == NULL' 'c->hurry |= false'
-mutant leases-heartbeats-never-wait test-cluster-lease cluster-tell.c \
+mutant leases-heartbeats-never-wait test-cluster-lease cluster-lease.c \
   'c->hurry |= s->poll == NULL' 'c->hurry |= true'
 mutant leases-hurry-lasts test-cluster-lease cluster.c \
   'c->hurry = false;' ''
