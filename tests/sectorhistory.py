@@ -60,6 +60,13 @@ class History:
         with self.lock:
             self.reads[sector].append((value, begin, end))
 
+    def never(self, value):
+        """Where nobody has read it yet, it was not written, and never is."""
+        with self.lock:
+            for s, values in self.writes.items():
+                if all(read[0] != value for read in self.reads[s]):
+                    values.pop(value, None)
+
     def check(self):
         with self.lock:
             for s in {*self.writes, *self.reads}:
@@ -96,14 +103,14 @@ def check_register(name, writes, reads):
 class Client(threading.Thread):
     """Reads and writes runs of these sectors (a list of lists, each of neighbours) by one
     connection, and notes what it sees.  self.longest: how many seconds a request has
-    waited."""
+    waited; self.value: of its last write."""
 
     def __init__(self, history, uri, rng, runs):
         super().__init__(daemon=True)
         self.history, self.rng, self.runs = history, rng, runs
         self.handle = connected(uri)
         self.count, self.longest, self.since = 0, 0, None
-        self.error, self.done = None, False
+        self.error, self.done, self.value = None, False, 0
 
     def run(self):
         try:
@@ -125,7 +132,7 @@ class Client(threading.Thread):
             for i, s in enumerate(sectors):
                 self.history.read(s, data[i * SECTOR:(i + 1) * SECTOR], begin, end)
         else:
-            value = self.history.new_value()
+            self.value = value = self.history.new_value()
             # Others may read it before we are answered, and after we are dead.
             self.history.wrote(value, sectors, begin, math.inf)
             self.handle.pwrite(b"".join(stamp(value, s) for s in sectors),
