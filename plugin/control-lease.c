@@ -24,7 +24,6 @@
 #include "role.h"
 
 #define STOP_MS 5000
-#define TELL_MS 2000   /* of that, to tell weftd what is recovered */
 #define SAY_MS 3000    /* what waits for so long people are told of */
 #define RANGES_MAX 256 /* at a time: of a grant, and of what was left */
 
