@@ -16,9 +16,11 @@
  *             that writes a part is never a service);
  *   mine      of each client, the latest of its own that was acked, the same, but
  *             for FLUSHes of its own.
- * No read returns less than the floor.  The floor falls to what was promised
- * when the writer dies, and when a power cut takes what one copy had in its
- * cache while the others are not whole (a double failure).
+ * No read returns less than the floor; one of who only reads, or outside the own part,
+ * no less than what was acked: it may see a write that is not answered, and then not
+ * (docs/PROTOCOL.md, "Reads beside a write that is not answered").  The floor falls to
+ * what was promised when the writer dies, and when a power cut takes what one copy had
+ * in its cache while the others are not whole (a double failure).
  *
  * What a session asks for after another has been granted the array is void: it
  * must never appear, and no FUA write may be granted of it.
