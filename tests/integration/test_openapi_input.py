@@ -81,7 +81,8 @@ BODIES = [
     ("POST", "/api/v1/sessions/0123456789abcdef/leases",
      {"instance": "cafe", "number": 1, "give": [[0, 512]],
       "declare": [[512, 512]], "recovered": 1,
-      "ask": [{"must": [0, 512], "wish": [0, 1024]}], "wait_ms": 0}),
+      "ask": [{"must": [0, 512], "wish": [0, 1024]}],
+      "ended": "fedcba9876543210", "wait_ms": 0}),
     ("POST", "/api/v1/sessions/0123456789abcdef/lost",
      {"member": 1, "round": 1, "reason": "it does not answer"}),
 ]
