@@ -184,7 +184,8 @@ log_message (const struct mg_connection *conn, const char *message)
 {
   struct http *h = mg_get_user_data (mg_get_context (conn));
 
-  if (h && h->context == NULL)
+  /* What is said of a worker is not overwritten: see start. */
+  if (h && h->context == NULL && !strstr (h->failure, "worker"))
     snprintf (h->failure, sizeof h->failure, "%s", message);
   return 1;
 }
@@ -286,9 +287,10 @@ start (struct http *h, char *why, size_t why_size)
   snprintf (threads, sizeof threads, "%d", DOORMAN_THREADS);
   h->context = mg_start (&callbacks, h, settings[0]);
   /* It goes on with fewer threads, perhaps without the one that listens, and then
-   * can't be stopped either.
+   * can't be stopped either.  A thread that finds no memory ends, and so makes room for
+   * the next one.
    */
-  if (h->context && strstr (h->failure, "Cannot start worker thread")) {
+  if (h->context && strstr (h->failure, "worker")) {
     log_line (CLUSTER_ERROR,
               "cannot start %s threads, one for each who may wait for an "
               "answer: raise the limit (TasksMax= in weftd.service, the "
