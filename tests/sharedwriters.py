@@ -32,11 +32,13 @@ class Reader(threading.Thread):
             self.error = e
 
     def look(self, w, b):
-        least = w.acknowledged[b]
+        # Before the read: who goes on with the work of one that is gone notes in these
+        # lists what it has found.
+        least, flushed, most = w.acknowledged[b], w.flushed[b], w.issued[b]
         data = self.handle.pread(BLOCK, w.places[b])
-        number, most = int.from_bytes(data[:8], "little"), w.issued[b]
+        number, most = int.from_bytes(data[:8], "little"), max(most, w.issued[b])
         if w.gone:
-            least = w.flushed[b]
+            least = flushed
         self.reads += 1
         if data == Writer.block(number):
             assert least <= number <= most, (w.places[b], least, number, most)
