@@ -34,6 +34,7 @@ UNIT = 64 << 10
 REGION = 2 << 20
 TTL_S = 10    # SESSION_TTL_MS
 RECOVERY_S = TTL_S + 5
+STANDS_S = TTL_S + 2  # weftd
 # What one writes just before it is killed, and nobody else touches: larger than all
 # that clients write of late.
 COLD, LARGE = range(20 << 20, (20 << 20) + UNIT), UNIT // 2
@@ -100,7 +101,7 @@ class Host:
     def end_clients(self):
         for one in self.clients:
             one.end()
-            assert one.longest < RECOVERY_S, (self.node, one.longest)
+            assert one.longest < self.world.patience, (self.node, one.longest)
         self.clients.clear()
 
     def ends(self):
@@ -132,7 +133,7 @@ class World:
             "disks": [d["uuid"] for d in c.get("/api/v1/disks")["disks"]]})
         assert status < 300, said
         eventually(lambda: c.get("/api/v1/arrays/a")["state"] == "ready")
-        self.hosts, self.cold = [], bytes(UNIT)
+        self.hosts, self.cold, self.patience = [], bytes(UNIT), RECOVERY_S
 
     def mine(self):
         return random.Random(self.rng.random())
@@ -358,7 +359,9 @@ def weftd_decides(cluster, seed, step, act, **how):
 def weftd_is_stopped(cluster, seed, step):
     for w, trap in weftd_decides(cluster, seed, step,
                                  lambda c: stop(c.pid("weftd")), keep=[0]):
-        time.sleep(TTL_S + 2)
+        # Besides, it may have been started anew, and it is asked again each second.
+        w.patience = STANDS_S + 5
+        time.sleep(STANDS_S)
         os.kill(w.c.pid("weftd"), signal.SIGCONT)
         trap.release()
 
