@@ -18,7 +18,8 @@
  * first of them is the one that crashes.
  *
  *   sim-crashes                  all cases
- *   sim-crashes --every N        every Nth boundary, from another one each time
+ *   sim-crashes --every N K      every Nth boundary, from another one each time: of
+ *                                the N series that make up all cases, number K
  *   sim-crashes --case S W R B   one: scene, workload, role, boundary; -v
  */
 
@@ -53,7 +54,7 @@ static const struct {
 };
 #define SCENES (sizeof scenes / sizeof scenes[0])
 
-static unsigned scene, workload, role, boundary, every = 1;
+static unsigned scene, workload, role, boundary, every = 1, series;
 static unsigned long long cases;
 
 static void
@@ -256,9 +257,11 @@ main (int argc, char *argv[])
   for (int i = 1; i < argc; i++)
     if (strcmp (argv[i], "-v") == 0)
       sim_verbose = true;
-    else if (i + 1 < argc && strcmp (argv[i], "--every") == 0 &&
-             atoi (argv[i + 1]) > 0)
+    else if (i + 2 < argc && strcmp (argv[i], "--every") == 0 &&
+             atoi (argv[i + 1]) > 0) {
       every = atoi (argv[++i]);
+      series = atoi (argv[++i]);
+    }
     else if (i + 4 < argc && strcmp (argv[i], "--case") == 0) {
       scene = atoi (argv[i + 1]);
       workload = atoi (argv[i + 2]);
@@ -269,7 +272,7 @@ main (int argc, char *argv[])
     }
     else {
       fprintf (stderr,
-               "usage: sim-crashes [-v] [--every N | --case S W R B]\n");
+               "usage: sim-crashes [-v] [--every N K | --case S W R B]\n");
       return 2;
     }
   sim_begin (replay);
@@ -280,11 +283,11 @@ main (int argc, char *argv[])
          workload++)
       /* The host, weftd, all, then each member killed and cut. */
       for (role = 0; role < VICTIM_KILL + 2 * scenes[scene].n; role++)
-        for (boundary = (workload + role) % every; run (); boundary += every)
+        for (boundary = (workload + role + series) % every; run (); boundary += every)
           ;
   sim_well ();
-  printf ("sim-crashes: %llu crashes, each at another boundary; %llu steps: no "
-          "rule broken\n",
-          cases, steps);
+  printf ("sim-crashes: %llu crashes, each at another boundary (--every %u %u); "
+          "%llu steps: no rule broken\n",
+          cases, every, series, steps);
   return 0;
 }
