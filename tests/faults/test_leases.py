@@ -171,7 +171,7 @@ def test_the_checker(seed):
 def test_all_write_the_same(cluster, seed, layout, writers):
     c = make(cluster, layout, writers)
     with Clients(c, seed) as all:
-        all.until_done(1000)
+        all.until_done(500)
         all.end()
         assert all.longest() < TTL_S
     check_all(c, layout)
