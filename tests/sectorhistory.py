@@ -40,6 +40,7 @@ class History:
         # Of each sector: value -> (begin, end) of its write; (value, begin, end) of reads.
         self.writes = collections.defaultdict(lambda: {0: (-math.inf, -math.inf)})
         self.reads = collections.defaultdict(list)
+        self.gone = collections.defaultdict(dict)  # of each sector: value -> since when
 
     def new_value(self):
         with self.lock:
@@ -58,14 +59,16 @@ class History:
         assert data == (stamp(value, sector) if value else bytes(SECTOR)), \
             f"sector {sector} is torn, or another's: {data[:64]}"
         with self.lock:
+            assert begin <= self.gone[sector].get(value, math.inf), \
+                f"sector {sector}: {value} was not there any more, and is read"
             self.reads[sector].append((value, begin, end))
 
     def never(self, value):
-        """Where nobody has read it yet, it was not written, and never is."""
+        """Where nobody has read it yet, no read that begins from now on finds it."""
         with self.lock:
             for s, values in self.writes.items():
-                if all(read[0] != value for read in self.reads[s]):
-                    values.pop(value, None)
+                if value in values and all(r[0] != value for r in self.reads[s]):
+                    self.gone[s].setdefault(value, time.monotonic())
 
     def check(self):
         with self.lock:

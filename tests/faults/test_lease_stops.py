@@ -147,6 +147,10 @@ class World:
         eventually(lambda: set(self.sessions()) == {h.node for h in hosts}, RECOVERY_S,
                    what=f"{[h.node for h in hosts]} to be left")
 
+    def all_recovered(self):
+        leases = self.c.get("/api/v1/arrays/a/leases")
+        return leases["orphan_bytes"] == 0 and leases["recoverer"] is None
+
     def all_are_read(self, host, runs):
         """What a dead one wrote, and was not answered for, is there by now, or never."""
         h = connected(host.uri)
@@ -162,6 +166,7 @@ class World:
         for h in left:
             h.until_done(5)
             h.end_clients()
+        eventually(self.all_recovered, what="all to be recovered")
         self.all_are_read(left[0], runs)
         for h in dead:
             for one in h.clients:
