@@ -30,6 +30,10 @@ from nbdkitproc import Nbdkit
 from sectorhistory import SECTOR, Client, History
 from wefttest import at_once, eventually
 
+# One after the other: each has thousands of threads, mostly of nbdkit, which has 16 for
+# each connection, and a machine has 32768 at most.
+pytestmark = pytest.mark.xdist_group("many threads")
+
 UNIT = 64 << 10
 REGION = 2 << 20
 TTL_S = 10    # SESSION_TTL_MS
