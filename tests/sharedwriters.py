@@ -56,7 +56,7 @@ class Writers:
                     for a, p in zip(c.arrays, places)]
         for w in self.all:
             w.gone = False
-        self.readers = {}
+        self.readers, self.lost = {}, []
         for i, w in enumerate(self.all):
             w.start()
             self.read(i)
@@ -78,12 +78,15 @@ class Writers:
     def well(self):
         for r in self.readers.values():
             assert r.error is None, r.error
+        for r in self.lost:
+            assert r.error is None or isinstance(r.error, nbd.Error), r.error
 
     def lose(self, i):
         """This one is about to be killed: say so before."""
         self.all[i].gone = True
         self.readers[i].done = True
-        return self.readers.pop(i)
+        self.lost.append(self.readers.pop(i))
+        return self.lost[-1]
 
     def go_on(self, i):
         """Its process is back: all that was flushed is there."""
@@ -104,7 +107,7 @@ class Writers:
     def end(self):
         for r in self.readers.values():
             r.done = True
-        for r in self.readers.values():
+        for r in [*self.readers.values(), *self.lost]:
             r.join(60)
             assert not r.is_alive(), "a reader hangs"
         self.well()
