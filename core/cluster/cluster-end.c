@@ -259,7 +259,8 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
               cluster_session_silent_ms (c, other) < QUIET_MS;
   for (unsigned m = 0; m < a->layout.members; m++) {
     lost |= s->lost[m];
-    apart |= s->lost[m] && cluster_life_apart (c, a, s, m);
+    /* Who is dead, perhaps with that member, does not say that it has lost it. */
+    apart |= s->lost[m] && cluster_life_apart (c, a, s, m, QUIET_MS);
   }
   /* It has not come back yet to a member that was given back to it. */
   apart |= !lost && s->apart_ms > 0 && s->epoch < a->rec.epoch;

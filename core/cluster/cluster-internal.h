@@ -433,11 +433,12 @@ bool cluster_life_unmet (const struct cluster_disk *d);
  * epoch tells it of the next one.
  */
 bool cluster_life_known (const struct cluster *c, const struct cluster_disk *d);
-/* Has this one of several that write lost a member that is well, and that another has
- * not lost?
+/* Has this one of several that write lost a member that is well, and that another, which
+ * has been silent for less than so long, has not lost?
  */
 bool cluster_life_apart (const struct cluster *c, const struct cluster_array *a,
-                         const struct cluster_session *s, unsigned member);
+                         const struct cluster_session *s, unsigned member,
+                         uint64_t silent_ms);
 /* Was an in-sync member started again under a live writer that has not been given
  * the new process yet?  What the member had not flushed may be gone, so nobody else
  * is to read it.

@@ -81,7 +81,8 @@ cluster_life_known (const struct cluster *c, const struct cluster_disk *d)
 
 bool
 cluster_life_apart (const struct cluster *c, const struct cluster_array *a,
-                    const struct cluster_session *s, unsigned member)
+                    const struct cluster_session *s, unsigned member,
+                    uint64_t silent_ms)
 {
   const struct cluster_session *other = NULL;
   const char *why;
@@ -90,7 +91,8 @@ cluster_life_apart (const struct cluster *c, const struct cluster_array *a,
       cluster_life_unmet (a->disk[member]))
     return false;
   while ((other = cluster_writer_next (c, a, other)))
-    if (other != s && other->alive && !other->said_lost[member])
+    if (other != s && other->alive && !other->said_lost[member] &&
+        cluster_session_silent_ms (c, other) < silent_ms)
       return true;
   return false;
 }

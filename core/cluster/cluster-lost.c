@@ -119,7 +119,7 @@ refuse_apart (struct cluster *c, uint64_t op, struct cluster_session *s,
 {
   char words[320];
 
-  if (!cluster_life_apart (c, a, s, member))
+  if (!cluster_life_apart (c, a, s, member, UINT64_MAX))
     return false;
   keep_waiting (c, s, a, member);
   cluster_defer (

@@ -102,9 +102,11 @@ mutant silent-member-keeps-a-part test-cluster-part cluster-rebuild.c \
 mutant joiner-copies-from-who-is-still-written test-cluster-part cluster-join.c \
   'return false; /* so may one of several */' ';'
 mutant one-bad-line-takes-a-member-from-all test-cluster-part cluster-lost.c \
-  'if (!cluster_life_apart (c, a, s, member))' 'if (1)'
+  'if (!cluster_life_apart (c, a, s, member, UINT64_MAX))' 'if (1)'
 mutant who-waits-for-a-member-that-is-away-ends test-cluster-part cluster-end.c \
-  'apart |= s->lost[m] && cluster_life_apart (c, a, s, m);' 'apart |= s->lost[m];'
+  'apart |= s->lost[m] && cluster_life_apart (c, a, s, m, QUIET_MS);' 'apart |= s->lost[m];'
+mutant who-is-dead-reaches-a-member test-cluster-part cluster-end.c \
+  'cluster_life_apart (c, a, s, m, QUIET_MS);' 'cluster_life_apart (c, a, s, m, UINT64_MAX);'
 mutant fence-for-another-is-a-loss test-cluster-part cluster-lost.c \
   'if (rekeyed || is_cut (c, a, s, member)) {' 'if (rekeyed) {'
 mutant one-apart-stays-for-ever test-cluster-part cluster-end.c \

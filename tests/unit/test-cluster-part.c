@@ -334,6 +334,29 @@ test_apart (void)
   assert (writers () == 1 && whole ());
 }
 
+/* The other is dead, perhaps with that member, and has not said that it has lost it: that
+ * is no time in which another reaches the member.
+ */
+static void
+test_apart_from_the_dead (void)
+{
+  begin_both ();
+  fall_silent (other);
+  for (unsigned i = 0; i < 36 || writer->op; i++) { /* 9 s */
+    if (writer->op == 0)
+      lost (writer, 1);
+    live ();
+  }
+  assert (state (1) == MEMBER_IN_SYNC && session (writer)->apart_ms > 0);
+  other->alive = true;
+  for (unsigned i = 0; i < 16; i++) { /* 4 s */
+    if (writer->op == 0)
+      lost (writer, 1);
+    live ();
+  }
+  assert (writers () == 2 && state (1) == MEMBER_IN_SYNC);
+}
+
 /* A short loss now and then ends nobody. */
 static void
 test_apart_for_moments (void)
@@ -682,6 +705,7 @@ main (void)
   test_joiner_begins_anew (false);
   test_joiner_begins_anew (true);
   test_apart ();
+  test_apart_from_the_dead ();
   test_apart_for_moments ();
   test_last_copy ();
   test_lost_by_all ();
