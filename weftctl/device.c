@@ -522,10 +522,17 @@ close_fuse (struct ctl *ctl, struct record *r)
       return EXIT_FAILED;
     }
   }
+  /* Its file may still be mounted in copies that others have of all mounts, as a
+   * container may.  It would not end by itself before they have gone, though the device
+   * that used it has.
+   */
+  if (process_alive (&r->fuse))
+    kill (r->fuse.pid, SIGTERM);
   if (!process_wait_end (&r->fuse, ctl->timeout_ms)) {
-    ctl_error ("array %s: nbdfuse, process %d, does not end although its file "
-               "is unmounted; its array process at %s may not answer",
-               r->name, (int) r->fuse.pid, r->uri);
+    ctl_error (
+      "array %s: nbdfuse, process %d, was asked to end and does not, "
+      "although its file is unmounted; its array process at %s may not answer",
+      r->name, (int) r->fuse.pid, r->uri);
     return EXIT_FAILED;
   }
   r->fuse.pid = 0;

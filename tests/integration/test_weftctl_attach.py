@@ -442,6 +442,23 @@ def test_print_uri_after_an_eviction(cluster, ctl):
     w("detach", "a")
 
 
+def test_detach_beside_a_copy_of_the_mounts(cluster, ctl):
+    """As a container may have one: nbdfuse's file stays mounted there."""
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    record = w.json("attach", "a", "--fuse")
+    with subprocess.Popen(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c",
+             "grep -c $0/ /proc/self/mountinfo; exec cat",
+             w.env["WEFT_RUN_DIR"]], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == "1\n"
+        w("detach", "a")
+        assert not os.path.exists(f"/proc/{record['fuse']['pid']}/exe")
+        assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
+        assert other.poll() is None
+
+
 def test_detach_after_the_death_of_nbdfuse(cluster, ctl):
     c = cluster(members=3, size="32M")
     w = ctl(c)
