@@ -1,11 +1,12 @@
 """sanlock's leases on the raw sectors of an array that two hosts have attached.
 
-Topology: a network namespace for each of weftd, four members and two hosts, both of
-          which may serve the array (tests/netcluster.py), have it attached by
-          `weftctl attach --shared`, and run a sanlock daemon.
-Cause: on both a program takes a lease, adds one to the number in a sector, and releases
-       it, again and again; who serves the array is killed; then a host is killed that
-       serves the array and holds the lease.
+Topology: a network namespace for each of weftd, four members and two hosts
+          (tests/netcluster.py), which have the array attached by
+          `weftctl attach --shared`, and run a sanlock daemon.  Both hosts may serve the
+          array; or they share it by leases of Weft's.
+Cause: on both a program takes a lease of sanlock's, adds one to the number in a sector,
+       and releases it, again and again; who serves the array is killed; then a host is
+       killed that holds the lease, and serves the array if anybody does.
 Pass:  no number comes twice, and none is left out; neither program ever loses a lease;
        the other host has the dead one's after the time that sanlock says, and goes on
        from the last number that was written.
@@ -134,7 +135,8 @@ class Host:
             os.kill(int(pid), signal.SIGKILL)
             Cluster.killed += 1
         for name in (f"serve-{self.name}", f"sanlock-{self.name}"):
-            self.net.processes.pop(name).wait()
+            if name in self.net.processes:
+                self.net.processes.pop(name).wait()
 
     def end(self):
         if self.program:
@@ -146,10 +148,11 @@ class Host:
         assert os.listdir(self.env["WEFT_RUN_DIR"]) == [], p.stderr
 
 
-@pytest.fixture
-def hosts(tmp_path):
-    made = []
-    with NetCluster(tmp_path, servers=["s0", "s1"]) as net:
+@pytest.fixture(params=[True, False], ids=["service", "leases"])
+def hosts(tmp_path, request):
+    made, names = [], ["s0", "s1"]
+    with NetCluster(tmp_path, **({"servers": names} if request.param else
+                                 {"clients": names, "attached": False})) as net:
         try:
             made += at_once(lambda i: Host(net, f"s{i}", i + 1), 0, 1)
             yield made
@@ -167,15 +170,21 @@ def test_two_hosts_count(hosts):
         host.count()
     at_once(lambda host: host.goes_on(60), *hosts)
 
-    first = net.serving()
-    net.kill(f"serve-{first}")
-    at_once(lambda host: host.goes_on(60), *hosts)
-    dies = next(host for host in hosts if host.name == net.serving())
-    stays = next(host for host in hosts if host is not dies)
-    assert stays.name == first
-    net.start(f"serve-{first}", wait=False)
-    eventually(lambda: first in net.standing_by(), what=f"{first} to stand by")
-    at_once(lambda host: host.goes_on(60), *hosts)
+    stays, dies = hosts
+    if net.servers:
+        assert net.serving() == stays.name
+        serve = f"serve-{stays.name}"
+        net.kill(serve)
+        at_once(lambda host: host.goes_on(60), *hosts)
+        assert net.serving() == dies.name
+        net.start(serve, wait=False)
+        eventually(lambda: stays.name in net.standing_by(),
+                   what=f"{stays.name} to stand by")
+        at_once(lambda host: host.goes_on(60), *hosts)
+    else:
+        leases = net.get("/api/v1/arrays/a/leases")
+        assert all(s["gets"] and s["revokes"] for s in leases["sessions"]), leases
+        assert len(leases["sessions"]) == 2
 
     kept = dies.keep()
     begin = time.monotonic()
@@ -184,7 +193,8 @@ def test_two_hosts_count(hosts):
     waited = time.monotonic() - begin
     print(f"the lease of a dead host was had after {waited:.1f} s")
     assert waited > LOST_S
-    assert net.serving() == stays.name
+    if net.servers:
+        assert net.serving() == stays.name
     stays.goes_on(60)
 
     wrote = stays.numbers("wrote") + dies.numbers("wrote")
