@@ -55,10 +55,10 @@ void steps_store (struct loop *l, struct store_txn *t);
 void steps_durable (struct store_txn *t);
 /* Send out what is at the head of the queue and durable. */
 void steps_release (struct loop *l);
-/* Has the store not kept up?  True: what stands at the head has waited for a
- * tick or longer.  (Under steady changes the queue is never empty.)
+/* The number of the oldest step that was not sent out yet; 0: all were.  (Under steady
+ * changes the queue is never empty.)
  */
-bool steps_behind (const struct loop *l);
+uint64_t steps_unsaid (const struct loop *l);
 /* Forget whatever was not sent. */
 void steps_drop (struct loop *l);
 void steps_forget_nodes (struct loop *l);

@@ -73,6 +73,7 @@ take_durable (struct loop *l)
 
   while ((t = store_take (l->store)) != NULL)
     steps_durable (t);
+  steps_release (l);
   error = store_error (l->store);
   if (error)
     loop_fail (l, error);
@@ -154,7 +155,6 @@ on_wake (uv_async_t *handle)
 
   take_durable (l);
   take_asked (l);
-  steps_release (l);
 }
 
 static void
@@ -203,11 +203,8 @@ on_timer (uv_timer_t *handle)
    */
   take_durable (l);
   take_asked (l);
-  /* Who waits for an answer that is not stored yet is not silent. */
-  if (!steps_behind (l)) {
-    cluster_tick (l->cluster, loop_input (l, NULL));
-    pump (l);
-  }
+  cluster_tick (l->cluster, loop_input (l, NULL));
+  pump (l);
   if (++l->ticks % LOAD_TICKS == 0)
     every_second (l);
   if (l->ticks % AUTH_TICKS == 0)

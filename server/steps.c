@@ -46,7 +46,7 @@ struct line {
 /* A step on its way out. */
 struct pending {
   STAILQ_ENTRY (pending) link;
-  unsigned tick; /* since which it stands there */
+  uint64_t step; /* its number; 0: it is none of the engine's */
   bool durable;
   struct answer *answers;
   struct event *events;
@@ -298,19 +298,21 @@ steps_release (struct loop *l)
   }
 }
 
-bool
-steps_behind (const struct loop *l)
+uint64_t
+steps_unsaid (const struct loop *l)
 {
-  const struct pending *p = STAILQ_FIRST (&l->pending);
+  const struct pending *p;
 
-  return p && p->tick != l->ticks;
+  STAILQ_FOREACH (p, &l->pending, link)
+    if (p->step)
+      return p->step;
+  return 0;
 }
 
 /* To be sent when what stands in `t` is durable. */
 static void
 queue (struct loop *l, struct pending *p, struct store_txn *t)
 {
-  p->tick = l->ticks;
   STAILQ_INSERT_TAIL (&l->pending, p, link);
   if (t->count > 0) {
     t->owner = p;
@@ -341,6 +343,7 @@ steps_queue (struct loop *l, struct cluster_step *step)
   struct store_txn *t = store_txn_new ();
   bool changed = false;
 
+  p->step = step->number;
   for (size_t i = 0; i < step->records_count; i++)
     records_add (t, step->records[i]);
   for (size_t i = 0; i < step->outputs_count; i++) {

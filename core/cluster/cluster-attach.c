@@ -531,6 +531,7 @@ attach_again (struct cluster *c, uint64_t op, struct cluster_array *a,
         continue;
       }
       s->last_live_ms = c->live_ms;
+      s->answer = c->step->number;
       s->alive = s->heard = true;
       s->lessee.heard_live_ms = c->live_ms;
       cluster_reply_session (c, op, CLUSTER_REPLY_GRANT, a, s);

@@ -371,6 +371,12 @@ cluster_disk_tick (struct cluster *c, struct cluster_disk *d)
   char words[320];
 
   cluster_rekey_free (c, d);
+  if (cluster_step_unsaid (c, d->answer)) {
+    if (!d->starting)
+      d->last_live_ms = c->live_ms;
+    if (d->contested_live_ms)
+      d->contested_live_ms = c->live_ms;
+  }
   /* Where the disk has a poll, it is weftd that is silent. */
   if (!d->alive || cluster_disk_silent_ms (c, d) < MEMBER_TTL_MS || d->poll)
     return;

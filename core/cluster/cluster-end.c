@@ -288,12 +288,16 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
 void
 cluster_session_tick (struct cluster *c, struct cluster_session *s)
 {
-  uint64_t silent_ms = cluster_session_silent_ms (c, s);
-  /* Where the session has a poll, it is weftd that is silent. */
-  bool silent = silent_ms >= SESSION_TTL_MS && s->poll == NULL;
+  uint64_t silent_ms;
+  bool silent;
 
   if (s->rec.ended)
     return;
+  if (cluster_step_unsaid (c, s->answer))
+    s->last_live_ms = c->live_ms;
+  silent_ms = cluster_session_silent_ms (c, s);
+  /* Where the session has a poll, it is weftd that is silent. */
+  silent = silent_ms >= SESSION_TTL_MS && s->poll == NULL;
   if (silent && s->alive) {
     s->alive = false;
     cluster_changed_session (c, s);

@@ -196,6 +196,8 @@ struct cluster {
   size_t records_room, outputs_room;
   uint64_t now_ms, wall_ms;
   uint64_t live_ms; /* the clock of silence: weftd's own pauses do not count */
+  uint64_t step_number;      /* of the last step */
+  uint64_t unsaid;           /* as of the last tick's input */
   uint32_t life, over_count; /* of the numbers in cluster-over.c */
   uint32_t order_count;      /* the same, of orders to recover */
 };
@@ -275,6 +277,8 @@ void cluster_due (struct cluster *c, struct cluster_array *a, unsigned what);
 /* cluster-step.c */
 void cluster_begin (struct cluster *c, const struct cluster_input *in);
 void cluster_step_end (struct cluster *c);
+/* Have replies of this step not left yet? */
+bool cluster_step_unsaid (const struct cluster *c, uint64_t number);
 
 void cluster_put_identity (struct cluster *c);
 void cluster_put_disk (struct cluster *c, const struct cluster_disk *d);

@@ -26,7 +26,14 @@ cluster_begin (struct cluster *c, const struct cluster_input *in)
   c->now_ms = in->now_ms;
   c->wall_ms = in->wall_ms;
   c->step = alloc_zeroed (sizeof *c->step);
+  c->step->number = ++c->step_number;
   c->records_room = c->outputs_room = 0;
+}
+
+bool
+cluster_step_unsaid (const struct cluster *c, uint64_t number)
+{
+  return c->unsaid && number >= c->unsaid;
 }
 
 void

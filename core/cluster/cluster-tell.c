@@ -92,6 +92,7 @@ cluster_disk_wake (struct cluster *c, struct cluster_disk *d)
   d->told_epoch = epoch;
   d->told_min_epoch = cluster_disk_min_epoch_wanted (d);
   order_of (c, d, &d->told_order);
+  d->answer = c->step->number;
   cluster_reply_disk (c, d->poll->op, d);
   cluster_wait_end (c, d->poll);
   return true;
@@ -109,6 +110,7 @@ cluster_session_tell (struct cluster *c, uint64_t op,
                       const struct cluster_array *a, struct cluster_session *s)
 {
   s->last_live_ms = c->live_ms;
+  s->answer = c->step->number;
   s->told_epoch = a->rec.epoch;
   s->told_change = a->rec.change.sessions ? a->rec.change.epoch : 0;
   s->told_loss = s->loss ? s->loss->number : 0;
@@ -174,6 +176,7 @@ cluster_session_grant (struct cluster *c, uint64_t op, struct cluster_array *a,
   s->rec.since_wall_ms = c->wall_ms;
   s->heard = s->alive = true;
   s->last_live_ms = c->live_ms;
+  s->answer = c->step->number;
   s->fences = s->told_fences = cluster_fences (c); /* the answer has them */
   cluster_session_insert (c, s);
   cluster_session_join (s, a);

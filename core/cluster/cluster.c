@@ -288,6 +288,7 @@ cluster_tick (struct cluster *c, const struct cluster_input *in)
   struct cluster_session *s, *next_s;
 
   cluster_begin (c, in);
+  c->unsaid = in->unsaid;
   c->hurry = false;
 
   /* To end one may end others and begin new ones: so the list is looked at anew. */

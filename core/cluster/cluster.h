@@ -148,6 +148,7 @@ struct cluster_disk {
   /* The process for which the tokens of the array's epoch were made. */
   char minted[CLUSTER_INSTANCE_BYTES];
   uint64_t last_live_ms; /* on the clock of silence */
+  uint64_t answer;       /* the step of its last answer; 0: none yet */
   uint64_t min_epoch, states_epoch, sequence, dirty_extents;
   uint64_t refuted;   /* a round that it said, and that can't be; 0: none */
   uint64_t raise_max; /* its process raises min_epoch by itself no further */
@@ -264,7 +265,7 @@ struct cluster_session {
   struct cluster_lessee lessee; /* where it shares by leases */
   bool draining;
   char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
-  uint64_t last_live_ms;
+  uint64_t last_live_ms, answer;      /* as of a disk */
   uint64_t epoch;    /* in which it works, as it says: it has a connection to
                         each member that is in-sync or joining in that epoch, or
                         has reported the member as lost */
@@ -388,6 +389,7 @@ struct cluster_output {
 
 struct cluster_step {
   STAILQ_ENTRY (cluster_step) link;
+  uint64_t number;                 /* greater than that of any before */
   struct cluster_record **records; /* cluster_record_bytes each */
   size_t records_count;
   struct cluster_output *outputs;
@@ -400,6 +402,8 @@ struct cluster_step {
 struct cluster_input {
   uint64_t op; /* the operation that is to be answered */
   uint64_t now_ms, wall_ms;
+  /* The oldest step whose replies have not left yet; 0: all have.  (cluster_tick) */
+  uint64_t unsaid;
   uint8_t random[KEY_BYTES];
 };
 
@@ -801,9 +805,9 @@ bool cluster_join_order (const struct cluster *c, const struct cluster_array *a,
                          unsigned member, struct cluster_join_order *order);
 
 /* The time has gone on.  Called about four times a second (CLUSTER_TICK_MS), after
- * input that has already come was handled, and not while the store is behind:
- * silence is counted in ticks, and a tick counts for at most 2 * CLUSTER_TICK_MS
- * however long ago the last one was.
+ * input that has already come was handled: silence is counted in ticks, and a tick
+ * counts for at most 2 * CLUSTER_TICK_MS however long ago the last one was.  Nobody is
+ * silent whose last answer has not left yet, for the store is behind.
  */
 #define CLUSTER_TICK_MS 250
 void cluster_tick (struct cluster *c, const struct cluster_input *in);

@@ -6,6 +6,7 @@ confirm, an old, damaged or unwritable database, bad input.  Pass: what was
 answered is still so afterwards, and what is refused changes nothing.
 """
 
+import contextlib
 import http.client
 import os
 import random
@@ -14,6 +15,7 @@ import shutil
 import signal
 import socket
 import sqlite3
+import subprocess
 import threading
 import time
 import uuid
@@ -296,6 +298,48 @@ def test_takeover_after_silence(weftd, array):
     assert weftd.get("/arrays/a")["members"][1]["state"] == "in-sync"
     weftd.restart()
     assert "node new" in old.beat()[1]["detail"]
+
+
+@contextlib.contextmanager
+def slow_store(weftd):
+    """Whatever is stored takes 0.6 s, and there is always something to store."""
+    over = threading.Event()
+
+    def store():
+        while not over.is_set():
+            assert weftd.call("PATCH", "/arrays/a", {
+                "spare_after_s": random.randrange(10, 10000)})[0] == 200
+
+    threads = [threading.Thread(target=store) for _ in range(3)]
+    with subprocess.Popen(
+            ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync",
+             "-e", "inject=fdatasync:delay_enter=600ms",
+             "-p", str(weftd.process.pid)]) as tracer:
+        for t in threads:
+            t.start()
+        try:
+            yield
+        finally:
+            over.set()
+            for t in threads:
+                t.join()
+            tracer.terminate()
+
+
+def test_slow_store(weftd, array):
+    """Who lives is not silent for it; who is dead is replaced all the same."""
+    old, new = host(weftd, "old").start_attached(), host(weftd, "new")
+    with slow_store(weftd):
+        time.sleep(TTL_SESSION + 2)
+        s = weftd.get("/status")
+        assert all(d["alive"] for d in s["disks"])
+        assert all(x["alive"] for x in s["sessions"])
+        begin = time.monotonic()
+        weftd.call("PATCH", "/arrays/a", {"spare_after_s": 5})
+        assert time.monotonic() - begin > 0.5
+        old.stop()
+        eventually(lambda: new.attach()[0] == 201, 3 * TTL_SESSION)
+    assert old.beat()[0] == 410
 
 
 def test_lost(weftd, array):

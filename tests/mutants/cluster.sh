@@ -581,6 +581,14 @@ mutant list-is-not-stored test-cluster-allow cluster-allow.c \
   '  cluster_put_array (c, a);' ''
 
 # The array service: who serves, and what of a dead server's answers is there.
+mutant session-waiting-for-the-store-is-silent test-cluster-service cluster-end.c \
+  'if (cluster_step_unsaid (c, s->answer))' 'if (0)'
+mutant disk-waiting-for-the-store-is-silent test-cluster-service cluster-disk.c \
+  'if (!d->starting)
+      d->last_live_ms = c->live_ms;
+    if' 'if'
+mutant dead-waits-for-the-store test-cluster-service cluster-step.c \
+  'return c->unsaid && number >= c->unsaid;' 'return c->unsaid;'
 mutant serves-beside-a-living-one test-cluster-service cluster-candidates.c \
   'return holder == NULL || !holder->alive ||' 'return 1 ||'
 mutant serves-beside-one-that-is-let-in test-cluster-service cluster-candidates.c \

@@ -93,6 +93,36 @@ test_failover (void)
   assert (other->attached && !writer->attached);
 }
 
+/* The store is behind all the time.  Whoever waits for an answer is not silent, however
+ * long it takes; who is silent is replaced all the same.
+ */
+static void
+test_store_behind (void)
+{
+  struct disk clone;
+
+  served ();
+  world.behind = 2 * SESSION_TTL_MS / CLUSTER_TICK_MS;
+  for (unsigned i = 0; i < 3 * world.behind; i++) {
+    live ();
+    assert (session (writer)->alive);
+    for (unsigned m = 0; m < MEMBERS; m++)
+      assert (known (m)->alive);
+  }
+
+  /* Nor does another process get a disk before the known one was asked. */
+  clone = world.disk[1];
+  snprintf (clone.instance, sizeof clone.instance, "clone");
+  disk_beat (&clone, 1000);
+  live_on (2 * world.behind);
+  assert (strcmp (known (1)->instance, "d1") == 0);
+  assert (known (1)->contested_live_ms == 0);
+
+  world.behind = 4;
+  live_on (60);
+  assert (fail_over () <= SESSION_TTL_MS + 10000);
+}
+
 /* Its own node says that the process has ended; it may serve again itself. */
 static void
 test_ended (void)
@@ -993,6 +1023,7 @@ main (void)
   unsigned long actions;
 
   test_failover ();
+  test_store_behind ();
   test_ended ();
   test_ended_elsewhere ();
   test_detach ();

@@ -98,6 +98,7 @@ pump (void)
     struct message **tail = &out->messages;
 
     out->step = s;
+    out->round = world.rounds;
     for (size_t i = 0; i < s->outputs_count; i++)
       if (s->outputs[i].kind == CLUSTER_OUTPUT_REPLY) {
         *tail = calloc (1, sizeof **tail);
@@ -149,6 +150,8 @@ carry_out (void)
 
     if (world.lag_percent && rnd () % 100 < world.lag_percent)
       return; /* the store is slow today */
+    if (s->round + world.behind > world.rounds)
+      return;
     if (!s->durable && s->step->records_count > 0) {
       transaction (s);
       s->durable = true;
@@ -485,8 +488,9 @@ live (void)
   for (unsigned i = 0; i < HOSTS; i++)
     host_live (&world.host[i]);
   carry_out ();
-  if (world.steps == NULL && !weftd.killed) /* the store keeps up */
-    CALL (0, cluster_tick (engine, in));
+  if (!weftd.killed)
+    CALL (0, (in_.unsaid = world.steps ? world.steps->step->number : 0,
+              cluster_tick (engine, in)));
   carry_out ();
   if (weftd.killed)
     reincarnate ();

@@ -49,6 +49,7 @@ struct message {
 struct step_out {
   struct step_out *next;
   struct cluster_step *step;
+  unsigned round; /* in which it was made */
   bool durable;
   struct message *messages;
 };
@@ -110,7 +111,7 @@ struct world {
   struct host host[HOSTS];
   unsigned long actions, kills;
   unsigned kill_percent, lag_percent; /* at random, of each action */
-  unsigned rounds;
+  unsigned rounds, behind; /* by so many the store is behind, always */
   uint64_t admin_op;
   bool admin_answered;
   struct message admin;

@@ -196,10 +196,9 @@ tick (void *owner)
 {
   struct cluster_input in = input (0);
 
-  if (w.weftd.pending == NULL) {
-    cluster_tick (w.weftd.engine, &in);
-    pump ();
-  }
+  in.unsaid = w.weftd.pending ? w.weftd.pending->step->number : 0;
+  cluster_tick (w.weftd.engine, &in);
+  pump ();
   process_after (&w.weftd.proc, CLUSTER_TICK_MS * MS, tick, NULL);
 }
 
