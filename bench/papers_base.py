@@ -1,5 +1,6 @@
 """What a paper measured, measured here: base of what the papers_*.py modules have."""
 
+import contextlib
 import json
 import statistics
 import sys
@@ -79,18 +80,24 @@ class Paper:
                      layout=layout, unit=a.unit, dup=self.dups.get(name),
                      sharing=self.sharing, size=size + 4 * MIB + 2 * members * a.unit)
 
-    def measure(self, name):
-        a = self.a
+    @contextlib.contextmanager
+    def shaped(self, name):
+        """Its hosts, on links as they are wanted."""
         with tempfile.TemporaryDirectory(prefix="weft-papers-", dir="/dev/shm") as d, \
                 self.hosts(d, name) as h:
-            if a.mbit:
-                h.shape(a.mbit)
+            if self.a.mbit:
+                h.shape(self.a.mbit)
+            yield h
+            for line in h.lost():
+                print(f"\n{name}: {line}", file=sys.stderr)
+
+    def measure(self, name):
+        a = self.a
+        with self.shaped(name) as h:
             for r in range(a.rounds):
                 for clients in a.clients:
                     self.round(h, name, clients, f"{name}: round {r + 1}/{a.rounds}")
                     self.save()
-            for line in h.lost():
-                print(f"\n{name}: {line}", file=sys.stderr)
         print(file=sys.stderr)
 
     def round(self, h, name, clients, title):

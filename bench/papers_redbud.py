@@ -1,7 +1,5 @@
 """Redbud, Figure 8: leases of what is needed, of all, and by a window that adapts."""
 
-import tempfile
-
 from hosts import MIB, Hosts
 from papers_base import KIB, SEQUENTIAL, Paper, one, ratio
 from table import markdown, number
@@ -36,10 +34,7 @@ class Redbud(Paper):
 
     def measure(self, name):
         a = self.a
-        with tempfile.TemporaryDirectory(prefix="weft-papers-", dir="/dev/shm") as d, \
-                self.hosts(d, name) as h:
-            if a.mbit:
-                h.shape(a.mbit)
+        with self.shaped(name) as h:
             for _ in range(a.rounds):
                 for length in self.alone:
                     work = ("write", length, a.depth, (*SEQUENTIAL, "flush"))
