@@ -10,7 +10,7 @@ How a client comes at the array is said by `way`, here alone:
   ro      an array process on its host, by weftd, for reading only
   shared  an array process on its host, by weftd, for reading and writing its part
   leases  the same, but it writes what it has leases of; `kind` says how much it asks for
-  direct  no array: the one member itself, over the network
+  direct  no array: the member of the next host itself, over the network
 """
 
 import json
@@ -43,6 +43,7 @@ class Hosts(NetCluster):
         hosts without members.  sharing: on so many hosts, whose array processes they
         share; by `map` alone, for the others know one part of a host."""
         self.way, self.part, self.kind = way, part, kind
+        self.linked = []  # whose links have been shaped
         self.users = [f"h{i % (sharing or clients) + apart * members}"
                       for i in range(clients)]
         super().__init__(directory, members, attached=False,
@@ -78,7 +79,8 @@ class Hosts(NetCluster):
 
     def client_uri(self, host):
         if self.way == "direct":
-            return f"nbd://{self.address('h0')}:{MEMBER_PORT}"
+            beside = (self.users.index(host) + 1) % self.count
+            return f"nbd://{self.address(f'h{beside}')}:{MEMBER_PORT}"
         return f"nbd+unix:///?socket={self.socket(host)}"
 
     def begin(self, host):
@@ -152,11 +154,27 @@ class Hosts(NetCluster):
     def shape(self, mbit):
         """So much each way, for each host that has a member or a client."""
         rate = ["root", "tbf", "rate", f"{mbit}mbit", "burst", "32k", "latency", QUEUE]
-        for host in self.hosts:
-            if host[0] == "h":
-                for name, device in ((host, "eth0"), ("sw", "to-" + host)):
-                    run("ip", "netns", "exec", self.network.tag + name, "tc", "qdisc",
-                        "add", "dev", device, *rate)
+        self.linked = [host for host in self.hosts if host[0] == "h"]
+        for host in self.linked:
+            for name, device in (host, "eth0"), ("sw", "to-" + host):
+                run("tc", "-n", self.network.tag + name, "qdisc", "add", "dev", device,
+                    *rate)
+
+    def carried(self):
+        """What the links have carried since they were shaped, with all headers:
+        {"out" or "in": [bytes of each host]}; and "packets" of TCP that these sent, and
+        those that they sent "again"."""
+        seen = {"out": [], "in": [], "packets": [], "again": []}
+        for host in self.linked:
+            for way, name, device in ("out", host, "eth0"), ("in", "sw", "to-" + host):
+                said = run("tc", "-n", self.network.tag + name, "-s", "-j", "qdisc",
+                           "show", "dev", device).stdout
+                seen[way].append(json.loads(said)[0]["bytes"])
+            said = run(*self.inside(host, "cat", "/proc/net/snmp")).stdout.splitlines()
+            head, counts = [x.split() for x in said if x.startswith("Tcp:")]
+            for kind, name in ("packets", "OutSegs"), ("again", "RetransSegs"):
+                seen[kind].append(int(counts[head.index(name)]))
+        return seen
 
     # --- Work ---
 

@@ -18,7 +18,7 @@ import tempfile
 from andrew import PHASES, plant
 from hosts import Hosts
 from measure import TICKS, Failed, cpu_seconds, machine_ticks
-from papers_base import Paper, ratio
+from papers_base import Paper, quiet, ratio
 from table import markdown, number
 from wefttest import at_once, background, eventually, run
 
@@ -136,12 +136,13 @@ class Andrew(Paper):
             v.begin(phase)
         did = [v.end() for v in volumes]
         seconds = max(s for s, _ in did)
-        _, busy, _ = (b - a for a, b in zip(ticks, machine_ticks()))
+        steal, busy, whole = (b - a for a, b in zip(ticks, machine_ticks()))
         cpu = {kind: now - cpu[kind] for kind, now in h.cpu().items()}
         return {"seconds": seconds, "seconds each": [s for s, _ in did],
                 "cpu s": {"clients": sum(c for _, c in did),
                           "nbdfuse": cpu_seconds(fuses) - fuse, **cpu},
-                "busy": busy / TICKS / seconds / os.cpu_count()}
+                "busy": busy / TICKS / seconds / os.cpu_count(),
+                "steal": steal / whole}
 
     def seconds(self, name, clients, but=None):
         """Of all phases (but one), or None."""
@@ -179,7 +180,7 @@ class Andrew(Paper):
                   rows))
 
     def spent(self, name, clients, phase):
-        runs = self.points[self.key(name, clients, phase)]["runs"]
+        runs = quiet(self.points[self.key(name, clients, phase)]["runs"])
         return {**{kind: statistics.median(r["cpu s"][kind] for r in runs)
                    for kind in runs[0]["cpu s"]},
                 "busy": statistics.median(r["busy"] for r in runs)}

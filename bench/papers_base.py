@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 from hosts import MIB, Hosts
+from measure import STEAL_MAX, machine_ticks
 
 KIB = 1 << 10
 SEQUENTIAL = ("sequential",)
@@ -14,13 +15,22 @@ SEQUENTIAL = ("sequential",)
 
 def one(h, work, users, requests):
     """One run, by all these users: what it was, in plain numbers."""
-    cpu = h.cpu()
+    links, cpu, ticks = h.carried(), h.cpu(), machine_ticks()
     seconds = h.run(work, users, requests)
     cpu = {kind: now - cpu[kind] for kind, now in h.cpu().items()}
+    steal, _, whole = (b - a for a, b in zip(ticks, machine_ticks()))
     done = len(users) * requests
     return {"MB/s": done * work[1] / max(seconds) / 1e6,
             "MB/s each": [requests * work[1] / s / 1e6 for s in seconds],
-            "cpu us": {kind: s * 1e6 / done for kind, s in cpu.items()}}
+            "cpu us": {kind: s * 1e6 / done for kind, s in cpu.items()},
+            "seconds": max(seconds), "steal": steal / whole,
+            "links": {kind: [b - a for a, b in zip(links[kind], now)]
+                      for kind, now in h.carried().items()}}
+
+
+def quiet(runs):
+    """Those in which nobody had this machine's processors; all, if there are none."""
+    return [r for r in runs if r.get("steal", 0) <= STEAL_MAX] or runs
 
 
 def ratio(one, other):
@@ -63,7 +73,7 @@ class Paper:
 
     def key(self, name, clients, work):
         a = self.a
-        way = "direct" if name == "central" else a.way
+        way = a.way if self.arrays[name][0] else "direct"
         return (a.paper, name, clients, work, way, a.mbit, a.disk_ms, a.unit // KIB,
                 a.depth)
 
@@ -73,7 +83,7 @@ class Paper:
         members = members(a.members)
         clients = max(a.clients)
         copies = 1 if layout in ("raid-0", None) else members if layout == "raid-1" else 2
-        size = clients * a.part * copies // members
+        size = clients * a.part * copies // (members if layout else 1)
         # A layout uses whole periods only.
         return Hosts(directory, members, clients, a.part, apart=name in self.apart,
                      way=a.way if layout else "direct", disk_ms=a.disk_ms,
@@ -103,7 +113,8 @@ class Paper:
     def round(self, h, name, clients, title):
         """All works once, by so many clients."""
         for work, (does, requests) in self.works().items():
-            if self.a.way == "ro" and does[0] == "write":
+            if (self.a.way == "ro" and does[0] == "write" or
+                    self.a.works and work not in self.a.works):
                 continue
             self.say(f"{title}: {clients} {work}")
             self.note(name, clients, work, one(h, does, h.users[:clients], requests))
@@ -122,12 +133,13 @@ class Paper:
     def rate(self, name, clients, work, what="MB/s"):
         """The median of its runs, or None."""
         p = self.points.get(self.key(name, clients, work))
-        return p and statistics.median(r[what] for r in p["runs"])
+        return p and statistics.median(r[what] for r in quiet(p["runs"]))
 
     def cpu(self, name, clients, work):
         """Microseconds of a request, at array processes and members together."""
         p = self.points.get(self.key(name, clients, work))
-        return p and statistics.median(sum(r["cpu us"].values()) for r in p["runs"])
+        return p and statistics.median(sum(r["cpu us"].values())
+                                       for r in quiet(p["runs"]))
 
     def title(self):
         a = self.a

@@ -1,5 +1,7 @@
 """Replicated PVFS, Tables I to III: what a second copy costs those that write."""
 
+import statistics
+
 from papers_base import Paper, ratio
 from table import markdown, number
 
@@ -24,23 +26,33 @@ class ReplicatedPvfs(Paper):
             rows = []
             for n in self.a.clients:
                 rate = {name: self.rate(name, n, work) for name in self.arrays}
-                cpu = {name: self.cpu(name, n, work) for name in self.arrays}
-                # A write with a copy is two: what it costs beside that is the overhead.
-                copies = 2 if "write" in work else 1
                 paper = PVFS.get(n) if "write" in work else None
                 rows.append([n, *map(number, rate.values()),
                              ratio(rate["raid-x"], rate["raid-0"]),
                              ratio(paper and paper[1], paper and paper[0]),
                              ratio(rate["raid-x"], rate["raid-0-half"]),
-                             ratio(paper and paper[1], paper and paper[2]),
-                             ratio(cpu["raid-x"], cpu["raid-0"] and
-                                   copies * cpu["raid-0"]),
-                             ratio(cpu["raid-10"], cpu["raid-0"] and
-                                   copies * cpu["raid-0"])])
+                             ratio(paper and paper[1], paper and paper[2])])
             print(f"\n{work}, MB/s of all clients together\n\n" + markdown(
                 ["clients", *self.arrays, "raid-x ÷ raid-0", "paper",
-                 "raid-x ÷ half", "paper", "CPU: raid-x ÷ copies of raid-0",
-                 "CPU: raid-10"], rows))
+                 "raid-x ÷ half", "paper"], rows))
+        print("\nseconds of processor time for a GiB of data, median (least to most); beside "
+              "raid-0 run by run\n\n" + markdown(
+                  ["", "arrays", "members", "both", "÷ raid-0"],
+                  [row for work in self.works() for n in self.a.clients
+                   for name in self.arrays if (row := self.costs(name, n, work))]))
+
+    def costs(self, name, clients, work):
+        each = self.per_gib(name, clients, work)
+        beside = [sum(mine) / sum(other) for mine, other in
+                  zip(each, self.per_gib("raid-0", clients, work)) if sum(other)]
+        return each and [f"{work} of {clients}: {name}", *map(
+            spread, (*zip(*each), list(map(sum, each)), beside))]
+
+    def per_gib(self, name, clients, work):
+        """[(seconds of array processes, of members)] of each run."""
+        p, (does, _) = self.points.get(self.key(name, clients, work)), self.works()[work]
+        return [[s * 1e-6 * (1 << 30) / does[1] for s in r["cpu us"].values()]
+                for r in p["runs"]] if p else []
 
 
 class Jazz(Paper):
@@ -72,6 +84,11 @@ class Jazz(Paper):
             print(f"\n{work}, MB/s of all clients together\n\n" + markdown(
                 ["clients", *self.arrays, "raid-x ÷ raid-0", "raid-10 ÷ raid-0",
                  "paper: stock", "replicated", "÷"], rows))
+
+
+def spread(values):
+    return "-" if not values else (f"{statistics.median(values):.2f} "
+                                   f"({min(values):.2f} to {max(values):.2f})")
 
 
 def percent(one, other):

@@ -1,8 +1,9 @@
 """RAID-x: Figures 5 and 6 and Table 3, and what a request costs by members."""
 
+import statistics
 import tempfile
 
-from papers_base import KIB, Paper, ratio
+from papers_base import KIB, Paper, quiet, ratio
 from table import markdown, number
 
 # Table 3, in MB/s of 1 and of 16 clients.  Its RAID-1 is striped over the half of the
@@ -17,7 +18,7 @@ class RaidX(Paper):
     # RAID-1 has two members: more of them are more copies, of everything.
     arrays = {"raid-x": ("raid-x", int), "raid-10": ("raid-10", int),
               "chained": ("chained", int), "raid-1": ("raid-1", lambda n: 2),
-              "central": (None, lambda n: 1)}
+              "central": (None, lambda n: 1), "plain": (None, int)}
     # As nearly all clients of these are on other hosts than the members.
     apart = ("raid-1", "central")
 
@@ -37,14 +38,39 @@ class RaidX(Paper):
                 last = rates[-1]
                 paper = PAPER.get((name, work), (None, None))
                 rows.append([name, *map(number, rates),
-                             ratio(last, most * a.mbit / 8), ratio(last, rates[0]),
+                             ratio(last, most * a.mbit / 8),
+                             ratio(last, self.rate("plain", most, work)),
+                             ratio(last, rates[0]),
                              ratio(self.rate("raid-x", most, work), last),
                              number(paper[1]), ratio(paper[1], paper[0]),
                              ratio(PAPER.get(("raid-x", work), (0, 0))[1], paper[1])])
-            print(f"\n{work}, MB/s of all clients together\n\n" + markdown(
-                [work, *[f"{n} clients" for n in a.clients], "of the links",
-                 "improvement", "raid-x ÷ this", "paper: MB/s", "improvement",
-                 "RAID-x ÷ this"], rows))
+            if rows:
+                print(f"\n{work}, MB/s of all clients together\n\n" + markdown(
+                    [work, *[f"{n} clients" for n in a.clients], "of the links",
+                     "of plain", "improvement", "raid-x ÷ this", "paper: MB/s",
+                     "improvement", "RAID-x ÷ this"], rows))
+        if a.mbit:
+            self.show_links(most)
+
+    def show_links(self, clients):
+        """What they carried, counted, from the begin until the last client had done."""
+        rows = []
+        for work in self.works():
+            for name in self.arrays:
+                p = self.points.get(self.key(name, clients, work))
+                for r in quiet(p["runs"]) if p else ():
+                    links, full = r["links"], r["seconds"] * self.a.mbit * 1e6 / 8
+                    rows.append([f"{work}: {name}", number(r["MB/s"]),
+                                 *[f"{statistics.mean(b) / full:.3f} ({min(b) / full:.3f} "
+                                   f"to {max(b) / full:.3f})"
+                                   for b in (links["out"], links["in"])],
+                                 f"{sum(links['in']) / r['seconds'] / r['MB/s'] / 1e6:.3f}",
+                                 f"{sum(links['again']) / sum(links['packets']):.4f}",
+                                 f"{min(r['MB/s each']) / max(r['MB/s each']):.2f}"])
+        print(f"\neach run of {clients} clients: how much of the links was in use, out of "
+              "hosts and into them: of all, of the least and the most\n\n" + markdown(
+                  ["", "MB/s", "out", "in", "frames ÷ data", "sent again",
+                   "last ÷ first client"], rows))
 
     def panels(self):
         a, panels = self.a, super().panels()
