@@ -71,9 +71,8 @@ def test_commit(tmp_path):
 def test_papers(tmp_path):
     out = tmp_path / "papers.json"
     p = run(PAPERS, "raid-x", "--quick", "--arrays", "raid-x,central", "--json", out)
-    rate = {(name, clients, work): p["runs"][0]["MB/s"] for p in
-            json.loads(out.read_text())
-            for _, name, clients, work, *_ in [p["key"]]}
+    runs = {tuple(p["key"][1:4]): p["runs"][0] for p in json.loads(out.read_text())}
+    rate = {key: r["MB/s"] for key, r in runs.items()}
     works = ["large read", "large write", "small read", "small write"]
     assert set(rate) == {(name, clients, work) for name in ("raid-x", "central")
                          for clients in (1, 2) for work in works}
@@ -81,6 +80,29 @@ def test_papers(tmp_path):
         assert mb > 0 and work in p.stdout
         # All of it comes by one link of 100 Mbit/s, into which a burst fits beside that.
         assert name != "central" or mb < 12.5 * 1.1, (name, clients, work, mb)
+    # What links carried is more than the data, for it has headers; of a raid-x of four
+    # members a quarter is on the reader's own host.
+    assert 1 < carried(runs["central", 2, "large read"]) < 1.2
+    assert 0.75 < carried(runs["raid-x", 2, "large read"]) < 1
+
+
+def carried(run_):
+    """Bytes that the links have carried for a byte of data."""
+    return sum(run_["links"]["in"]) / (run_["seconds"] * run_["MB/s"] * 1e6)
+
+
+def test_papers_without_an_array(tmp_path):
+    """Each client has the disk of another host, so links are all that they share."""
+    out = tmp_path / "papers.json"
+    run(PAPERS, "raid-x", "--quick", "--arrays", "plain", "--works", "large read",
+        "--json", out)
+    points = json.loads(out.read_text())
+    assert [tuple(p["key"][1:4]) for p in points] == [
+        ("plain", clients, "large read") for clients in (1, 2)]
+    for p in points:
+        # One link carries what a client reads, and no other carries any of it.
+        carries = [b > 1 << 20 for b in p["runs"][0]["links"]["in"]]
+        assert carries.count(True) == p["key"][2]
 
 
 def test_papers_counts_messages(tmp_path):
