@@ -35,8 +35,8 @@ users (const struct cluster *c, const struct cluster_array *a,
     snprintf (allow.node, sizeof allow.node, "%s", a->rec.service_node[i]);
     fits = cluster_allowed_put (list, &allow) && fits;
   }
-  TAILQ_FOREACH (s, &c->sessions, link) {
-    if (!cluster_session_of (s, a) || s->rec.by_admin)
+  TAILQ_FOREACH (s, &a->sessions, array_link) {
+    if (s->rec.by_admin)
       continue;
     has = cluster_allowed_find (list, s->rec.node);
     memcpy (allow.node, s->rec.node, sizeof allow.node);
@@ -103,7 +103,7 @@ has_lost (const struct waiting *w, const struct cluster_array *a,
 static void
 enforce (struct cluster *c, struct cluster_array *a, const char *by)
 {
-  struct cluster_session *s;
+  struct cluster_session *s, *next_s;
   struct waiting *w, *next;
   char words[CLUSTER_REASON_BYTES];
   bool writable;
@@ -113,8 +113,8 @@ enforce (struct cluster *c, struct cluster_array *a, const char *by)
       cluster_allowed_refuse (c, w->op, a, cluster_wait_node (w), writable);
       cluster_wait_end (c, w);
     }
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (cluster_session_of (s, a) && !cluster_allowed_session (a, &s->rec)) {
+  TAILQ_FOREACH_SAFE (s, &a->sessions, array_link, next_s)
+    if (!cluster_allowed_session (a, &s->rec)) {
       snprintf (words, sizeof words, "%.150s, who took its node's right to it",
                 by);
       cluster_session_cut (c, s, words);

@@ -182,8 +182,8 @@ cluster_array_delete_refused (struct cluster *c, uint64_t op, const char *name)
 
   if (a == NULL || cluster_refuse_read_only (c, op))
     return true;
-  TAILQ_FOREACH (s, &c->sessions, link) {
-    if (!s->alive || !cluster_session_of (s, a))
+  TAILQ_FOREACH (s, &a->sessions, array_link) {
+    if (!s->alive)
       continue;
     p = cluster_refuse (c, op, CLUSTER_CONFLICT, "held",
                         "array %s is attached by node %s, process %" PRIu64
@@ -215,9 +215,8 @@ cluster_array_delete (struct cluster *c, const struct cluster_input *in,
                         "array %s was deleted meanwhile", name);
         cluster_wait_end (c, w);
       }
-    TAILQ_FOREACH (s, &c->sessions, link)
-      if (cluster_session_of (s, a))
-        cluster_session_end (c, s, "array %s was deleted", name);
+    while ((s = TAILQ_FIRST (&a->sessions)))
+      cluster_session_end (c, s, "array %s was deleted", name);
     for (unsigned m = 0; m < a->layout.members; m++)
       cluster_array_unlink (c, a, m);
     TAILQ_FOREACH (d, &c->disks, link)

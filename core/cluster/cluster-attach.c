@@ -520,11 +520,11 @@ static bool
 attach_again (struct cluster *c, uint64_t op, struct cluster_array *a,
               const struct cluster_attach *attach)
 {
-  struct cluster_session *s;
+  struct cluster_session *s, *next;
   struct waiting *w;
 
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (cluster_session_of (s, a) && s->rec.writable == attach->writable &&
+  TAILQ_FOREACH_SAFE (s, &a->sessions, array_link, next)
+    if (s->rec.writable == attach->writable &&
         strcmp (s->rec.instance, attach->instance) == 0) {
       if (passed_over (c, a, s, s->epoch)) {
         cluster_session_end (c, s, "its process has attached anew");

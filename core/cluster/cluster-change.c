@@ -118,9 +118,8 @@ cluster_change_needs_sessions (const struct cluster *c,
    * is let in anew when it is heard of again.  Where nobody writes, a silent reader
    * counts, for that costs nothing.
    */
-  TAILQ_FOREACH (s, &c->sessions, link)
-    others |= s != except && cluster_session_of (s, a) &&
-              (s->rec.writable || s->alive || !written);
+  TAILQ_FOREACH (s, &a->sessions, array_link)
+    others |= s != except && (s->rec.writable || s->alive || !written);
   for (unsigned m = 0; m < a->layout.members; m++) {
     enum member_state is = a->rec.member[m].state;
 

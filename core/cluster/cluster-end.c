@@ -27,8 +27,7 @@ cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id)
    * others.
    */
   if (s && !s->rec.ended && c->read_only[0] == '\0' &&
-      !cluster_allowed_session (cluster_array_by_uuid (c, s->rec.array),
-                                &s->rec))
+      !cluster_allowed_session (s->array, &s->rec))
     cluster_session_cut (c, s, "weftd, as its node has no right to it");
   if (s && !s->rec.ended)
     return s;
@@ -70,19 +69,19 @@ void
 cluster_session_end (struct cluster *c, struct cluster_session *s,
                      const char *fmt, ...)
 {
-  struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
+  struct cluster_array *a = s->array;
   struct waiting *w, *next;
   va_list ap;
 
   va_start (ap, fmt);
   vsnprintf (s->rec.reason, sizeof s->rec.reason, fmt, ap);
   va_end (ap);
+  cluster_session_leave (s);
   s->rec.ended = true;
   s->rec.ended_wall_ms = c->wall_ms;
   s->alive = false;
   cluster_put_session (c, s);
-  if (a)
-    cluster_over_add (c, a, s->rec.id, false);
+  cluster_over_add (c, a, s->rec.id, false);
   cluster_changed_session (c, s);
   TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->session != s)
@@ -97,7 +96,7 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
       cluster_wait_end (c, w);
     }
   }
-  if (a && s->rec.leases)
+  if (s->rec.leases)
     cluster_lease_end (c, a, s);
 }
 
@@ -107,9 +106,7 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
 static bool
 is_waited_for (const struct cluster *c, const struct cluster_session *s)
 {
-  const struct cluster_array *a = s->rec.writable
-                                    ? cluster_array_by_uuid (c, s->rec.array)
-                                    : NULL;
+  const struct cluster_array *a = s->rec.writable ? s->array : NULL;
 
   for (unsigned m = 0; a && m < a->layout.members; m++)
     if (cluster_change_waits_for (a, m))
@@ -182,7 +179,7 @@ void
 cluster_session_cut (struct cluster *c, struct cluster_session *s,
                      const char *by)
 {
-  struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
+  struct cluster_array *a = s->array;
 
   if (by)
     cluster_log (c, CLUSTER_WARNING, "array", s->rec.array_name,
@@ -250,7 +247,7 @@ cluster_session_evict (struct cluster *c, const struct cluster_input *in,
 static void
 end_hindrance (struct cluster *c, struct cluster_session *s)
 {
-  struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
+  struct cluster_array *a = s->array;
   const struct cluster_session *other = NULL;
   bool others = false, lost = false, apart = false;
 
@@ -313,5 +310,5 @@ cluster_session_tick (struct cluster *c, struct cluster_session *s)
     end_hindrance (c, s);
   /* A silent reader answers nobody by now, and is not waited for. */
   if (silent)
-    cluster_due (c, cluster_array_by_uuid (c, s->rec.array), DUE_CHANGE);
+    cluster_due (c, s->array, DUE_CHANGE);
 }

@@ -131,10 +131,9 @@ commit (struct cluster *c, struct cluster_array *a)
       change_member (c, a, m, (enum member_state) change->states[m]);
     if (member->state != MEMBER_OUT)
       member->reason[0] = '\0';
-    TAILQ_FOREACH (s, &c->sessions, link) {
-      if (!cluster_uuid_equal (s->rec.array, a->rec.uuid) ||
-          !(change->confirm[m] || member->state == MEMBER_OUT))
-        continue;
+    if (!change->confirm[m] && member->state != MEMBER_OUT)
+      continue;
+    TAILQ_FOREACH (s, &a->sessions, array_link) {
       s->said_lost[m] = false;
       if (s->lost[m]) {
         s->lost[m] = false;
@@ -176,7 +175,7 @@ cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++)
     if (cluster_change_waits_for (a, m))
       return;
-  TAILQ_FOREACH (s, &c->sessions, link)
+  TAILQ_FOREACH (s, &a->sessions, array_link)
     if (cluster_change_waits_for_session (a, s))
       return;
   /* All members that confirm have spoken.  If one of them is an old copy after all,
@@ -221,7 +220,7 @@ give_up (struct cluster *c, struct cluster_array *a)
     leaves |= a->rec.member[m].state == MEMBER_IN_SYNC &&
               change->states[m] == MEMBER_OUT;
   }
-  TAILQ_FOREACH (s, &c->sessions, link)
+  TAILQ_FOREACH (s, &a->sessions, array_link)
     if (cluster_change_waits_for_session (a, s))
       return false;
   if (leaves)

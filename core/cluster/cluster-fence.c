@@ -54,7 +54,7 @@ members_done (const struct cluster *c, const char *name)
       return false;
     if (!s->rec.ended || !(here || cluster_session_guarded (s)))
       continue;
-    a = s->rec.writable ? cluster_array_by_uuid (c, s->rec.array) : NULL;
+    a = s->rec.writable ? s->array : NULL;
     if (cluster_over_runs (c, s))
       return false;
     for (unsigned m = 0; a && m < a->layout.members; m++)

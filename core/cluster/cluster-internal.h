@@ -235,8 +235,10 @@ bool cluster_disk_is_name (const struct cluster_disk *d);
 void cluster_array_insert (struct cluster *c, struct cluster_array *a);
 void cluster_array_free (struct cluster *c, struct cluster_array *a);
 void cluster_session_insert (struct cluster *c, struct cluster_session *s);
-/* Put it into the list of its array. */
+/* It is a session of this array; if it has not ended, it is put into the array's list. */
 void cluster_session_join (struct cluster_session *s, struct cluster_array *a);
+/* It ends: take it out of that. */
+void cluster_session_leave (struct cluster_session *s);
 void cluster_session_free (struct cluster *c, struct cluster_session *s);
 struct cluster_array *cluster_array_by_uuid (const struct cluster *c,
                                              const uint8_t uuid[16]);

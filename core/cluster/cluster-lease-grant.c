@@ -100,24 +100,20 @@ ahead (const struct waiting *w, const struct cluster_part *must)
 
 /* How many leases may each lessee have? */
 static unsigned
-leases_max (const struct cluster *c, const struct cluster_array *a)
+leases_max (const struct cluster_array *a)
 {
-  const struct cluster_session *s = NULL;
-  unsigned lessees = 0, share;
+  unsigned share = ARRAY_LEASES_MAX / (a->writers ? a->writers : 1);
 
-  while ((s = cluster_writer_next (c, a, s)))
-    lessees++;
-  share = ARRAY_LEASES_MAX / (lessees ? lessees : 1);
   return share < SESSION_LEASES_MAX ? share : SESSION_LEASES_MAX;
 }
 
 /* With what it asks for and has not all of? */
 static bool
-has_too_many (const struct cluster *c, const struct waiting *w)
+has_too_many (const struct waiting *w)
 {
   const struct spans *spans = &w->array->leases->spans;
   uint64_t id = w->session->rec.id;
-  unsigned max = leases_max (c, w->array), count = 0;
+  unsigned max = leases_max (w->array), count = 0;
 
   if (spans->count + w->asks <= max)
     return false;
@@ -169,7 +165,7 @@ struct hindrances {
 static struct hindrances
 hindrances_of (const struct cluster *c, const struct waiting *w)
 {
-  struct hindrances h = { .too_many = has_too_many (c, w) };
+  struct hindrances h = { .too_many = has_too_many (w) };
 
   for (unsigned i = 0; i < w->asks; i++) {
     h.why[i] = hindrance_of (c, w, i, h.too_many, &h.who[i]);
@@ -236,7 +232,7 @@ grant (struct cluster *c, struct waiting *w, const struct hindrances *h)
   struct cluster_session *s = w->session;
   const struct cluster_part all = { .length = a->layout.size };
   struct cluster_part granted[LEASE_ASKS_MAX], *g = granted;
-  bool alone = cluster_writer_next (c, a, cluster_array_writer (c, a)) == NULL;
+  bool alone = a->writers == 1;
 
   for (unsigned i = 0; i < w->asks; i++)
     if (h->why[i] == GRANTED) {
@@ -349,7 +345,7 @@ cluster_lease_told (const struct cluster *c, const struct cluster_array *a,
   TAILQ_FOREACH (w, &l->asks, ask_link) {
     if (w->asked_back == 0)
       continue;
-    if (w->session == s && has_too_many (c, w))
+    if (w->session == s && has_too_many (w))
       too_many_back (w, told);
     for (unsigned i = 0; w->session != s && i < w->asks; i++)
       if (w->asked_back & 1u << i &&
@@ -460,7 +456,7 @@ why_not (const struct cluster *c, const struct cluster_array *a,
     snprintf (what, size,
               "this process has %u leases, which is all that it may have, and "
               "is to give some back",
-              leases_max (c, a));
+              leases_max (a));
     break;
   }
 }

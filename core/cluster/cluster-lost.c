@@ -305,7 +305,7 @@ cluster_session_lost (struct cluster *c, const struct cluster_input *in,
   s = cluster_session_find_or_refuse (c, in->op, id);
   if (s && !cluster_refuse_read_only (c, in->op)) {
     s->last_live_ms = c->live_ms;
-    a = cluster_array_by_uuid (c, s->rec.array);
+    a = s->array;
     if (s->rec.writable && round <= cluster_rounds_said (c, a) + AHEAD_MAX)
       cluster_array_heard_round (c, a, round);
     /* What is left must not be an old copy. */

@@ -232,14 +232,12 @@ static void
 shut_sessions (struct cluster *c, const char *name, const char *by)
 {
   struct cluster_session *s;
-  struct cluster_array *a;
 
   TAILQ_FOREACH (s, &c->sessions, link) {
-    a = cluster_array_by_uuid (c, s->rec.array);
     if (s->rec.ended || strcmp (s->rec.node, name) != 0)
       continue;
     if (c->read_only[0])
-      cluster_over_add (c, a, s->rec.id, true);
+      cluster_over_add (c, s->array, s->rec.id, true);
     else
       cluster_session_cut (c, s, by);
   }
@@ -306,7 +304,6 @@ void
 cluster_node_tick (struct cluster *c)
 {
   struct cluster_session *s;
-  struct cluster_array *a;
   struct cluster_node *n;
 
   if (c->read_only[0])
@@ -314,13 +311,11 @@ cluster_node_tick (struct cluster *c)
   TAILQ_FOREACH (n, &c->nodes, link) {
     if (!n->rec.shut_out)
       continue;
-    TAILQ_FOREACH (s, &c->sessions, link) {
-      a = cluster_array_by_uuid (c, s->rec.array);
+    TAILQ_FOREACH (s, &c->sessions, link)
       /* An old database is known as one when all that live have spoken. */
       if (!s->rec.ended && strcmp (s->rec.node, n->rec.name) == 0 &&
-          cluster_array_unheard (a) == a->layout.members)
+          cluster_array_unheard (s->array) == s->array->layout.members)
         cluster_session_cut (c, s, "an administrator, who shut the node out");
-    }
   }
 }
 

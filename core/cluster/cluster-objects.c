@@ -171,10 +171,9 @@ cluster_array_free (struct cluster *c, struct cluster_array *a)
 {
   struct cluster_session *s;
 
-  while ((s = TAILQ_FIRST (&a->sessions))) {
-    TAILQ_REMOVE (&a->sessions, s, array_link);
-    s->array = NULL;
-  }
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (s->array == a)
+      s->array = NULL;
   TAILQ_REMOVE (&c->arrays, a, link);
   free (a);
 }
@@ -208,14 +207,24 @@ void
 cluster_session_join (struct cluster_session *s, struct cluster_array *a)
 {
   s->array = a;
+  if (s->rec.ended)
+    return;
   TAILQ_INSERT_TAIL (&a->sessions, s, array_link);
+  a->writers += s->rec.writable;
+}
+
+void
+cluster_session_leave (struct cluster_session *s)
+{
+  TAILQ_REMOVE (&s->array->sessions, s, array_link);
+  s->array->writers -= s->rec.writable;
 }
 
 void
 cluster_session_free (struct cluster *c, struct cluster_session *s)
 {
-  if (s->array)
-    TAILQ_REMOVE (&s->array->sessions, s, array_link);
+  if (s->array && !s->rec.ended)
+    cluster_session_leave (s);
   TAILQ_REMOVE (&c->sessions, s, link);
   tdelete (&s->rec.id, &c->sessions_by_id, compare_ids);
   free (s->loss);
@@ -233,19 +242,14 @@ bool
 cluster_session_of (const struct cluster_session *s,
                     const struct cluster_array *a)
 {
-  return !s->rec.ended && cluster_uuid_equal (s->rec.array, a->rec.uuid);
+  return !s->rec.ended && s->array == a;
 }
 
 bool
 cluster_array_attached (const struct cluster *c, const struct cluster_array *a)
 {
-  const struct cluster_session *s;
-
   (void) c;
-  TAILQ_FOREACH (s, &a->sessions, array_link)
-    if (!s->rec.ended)
-      return true;
-  return false;
+  return !TAILQ_EMPTY (&a->sessions);
 }
 
 struct cluster_session *
@@ -256,7 +260,7 @@ cluster_writer_next (const struct cluster *c, const struct cluster_array *a,
                                    : TAILQ_FIRST (&a->sessions);
 
   (void) c;
-  while (next && (!next->rec.writable || next->rec.ended))
+  while (next && !next->rec.writable)
     next = TAILQ_NEXT (next, array_link);
   return next;
 }

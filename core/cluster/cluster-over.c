@@ -168,7 +168,7 @@ cluster_over_waits (const struct cluster_array *a, uint64_t session)
 bool
 cluster_over_runs (const struct cluster *c, const struct cluster_session *s)
 {
-  const struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
+  const struct cluster_array *a = s->array;
 
   return a && s->rec.part.length > 0 && cluster_array_writer (c, a) &&
          cluster_over_waits (a, s->rec.id);
@@ -239,8 +239,8 @@ cluster_over_room (const struct cluster *c, const struct cluster_array *a)
   const struct waiting *w;
   unsigned count = a->rec.over_count + a->layout.members + 1;
 
-  TAILQ_FOREACH (s, &c->sessions, link)
-    count += cluster_session_of (s, a);
+  TAILQ_FOREACH (s, &a->sessions, array_link)
+    count++;
   TAILQ_FOREACH (w, &c->waitings, link)
     count += w->kind == WAIT_ATTACH && w->array == a;
   return count < OVER_MAX;
@@ -263,9 +263,8 @@ cluster_over_renew (struct cluster *c, struct cluster_array *a)
   if (cluster_over_prune (c, a))
     return true;
   /* A silent reader gets other tokens before it reads on. */
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (cluster_session_of (s, a) && (s->rec.writable || s->alive) &&
-        s->epoch < oldest)
+  TAILQ_FOREACH (s, &a->sessions, array_link)
+    if ((s->rec.writable || s->alive) && s->epoch < oldest)
       oldest = s->epoch;
   for (unsigned i = 0; i < a->rec.over_count; i++) {
     const struct cluster_over *o = &a->rec.over[i];

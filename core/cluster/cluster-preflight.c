@@ -206,8 +206,8 @@ cluster_preflight_delete (struct cluster *c, const struct cluster_input *in,
   if (spares)
     line (f, "Its %u spare%s become%s free, too.", spares,
           spares == 1 ? "" : "s", spares == 1 ? "s" : "");
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (!s->alive && cluster_session_of (s, a))
+  TAILQ_FOREACH (s, &a->sessions, array_link)
+    if (!s->alive)
       line (f,
             "Node %s, process %" PRIu64 ", which is silent, has it attached "
             "and loses it.",
@@ -320,15 +320,14 @@ cluster_preflight_allow (struct cluster *c, const struct cluster_input *in,
           array, allow->node);
   loses = (n == NULL && cluster_allowed (a, allow->node, false)) ||
           (!(n && n->writable) && cluster_allowed (a, allow->node, true));
-  TAILQ_FOREACH (s, &c->sessions, link) {
-    if (loses && cluster_session_of (s, a) && s->rec.exports &&
-        !s->rec.service && !s->rec.by_admin &&
+  TAILQ_FOREACH (s, &a->sessions, array_link) {
+    if (loses && s->rec.exports && !s->rec.service && !s->rec.by_admin &&
         strcmp (s->rec.node, allow->node) != 0)
       line (f,
             "What uses array %s on node %s by way of session %016" PRIx64
             " on node %s, which exports it, is cut off.",
             array, allow->node, s->rec.id, s->rec.node);
-    if (!cluster_session_of (s, a) || strcmp (s->rec.node, allow->node) != 0 ||
+    if (strcmp (s->rec.node, allow->node) != 0 ||
         (n && (n->writable || !s->rec.writable)))
       continue;
     if (s->rec.by_admin)

@@ -418,9 +418,8 @@ load_now (const struct cluster *c, const struct cluster_array *a, double *us)
   double ops = 0;
 
   *us = 0;
-  TAILQ_FOREACH (s, &c->sessions, link) {
-    if (!cluster_session_of (s, a) || s->stats_ms == 0 ||
-        c->now_ms - s->stats_ms > LOAD_MS)
+  TAILQ_FOREACH (s, &a->sessions, array_link) {
+    if (s->stats_ms == 0 || c->now_ms - s->stats_ms > LOAD_MS)
       continue;
     ops += s->rates.reads + s->rates.writes;
     *us += s->rates.reads * s->rates.read_us +

@@ -48,11 +48,11 @@ is_calm (const struct cluster *c, const struct cluster_array *a)
 {
   const struct cluster_session *s;
 
-  TAILQ_FOREACH (s, &c->sessions, link) {
+  TAILQ_FOREACH (s, &a->sessions, array_link) {
     bool here = s->heard && s->alive;
 
     /* A silent reader gets other tokens before it reads on. */
-    if (!cluster_session_of (s, a) || (!here && !s->rec.writable))
+    if (!here && !s->rec.writable)
       continue;
     if (!here || s->epoch != a->rec.epoch)
       return false;

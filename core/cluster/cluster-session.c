@@ -40,7 +40,7 @@ take_stats (struct cluster *c, struct cluster_session *s,
   for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
     turned = turned || o->member[m].suspect != n->member[m].suspect;
   if (turned && s->rec.writable)
-    cluster_changed_array (c, cluster_array_by_uuid (c, s->rec.array));
+    cluster_changed_array (c, s->array);
   s->stats_ms = c->now_ms;
   if (n != o)
     s->stats = *n;

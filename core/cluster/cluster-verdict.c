@@ -390,7 +390,7 @@ check_change (const struct cluster *c, const struct cluster_array *a)
       abort ();
     }
   }
-  TAILQ_FOREACH (s, &c->sessions, link)
+  TAILQ_FOREACH (s, &a->sessions, array_link)
     waits |= cluster_change_waits_for_session (a, s);
   assert (waits); /* what waits for nobody is committed at once */
   assert (!change->sessions || !cluster_change_stalls (c, a, change->states));
@@ -461,15 +461,20 @@ cluster_check (const struct cluster *c)
   const struct cluster_array *a;
   const struct cluster_session *s;
   const struct waiting *w;
+  unsigned writers = 0;
 
   assert (c->step == NULL);
-  TAILQ_FOREACH (a, &c->arrays, link)
+  TAILQ_FOREACH (a, &c->arrays, link) {
     check_array (c, a);
+    writers -= a->writers;
+  }
   TAILQ_FOREACH (s, &c->sessions, link) {
     assert (s->rec.id != 0);
     if (s->rec.ended)
       continue;
-    a = cluster_array_by_uuid (c, s->rec.array);
+    writers += s->rec.writable;
+    a = s->array;
+    assert (a == cluster_array_by_uuid (c, s->rec.array));
     assert (a && s->rec.epoch <= a->rec.epoch);
     for (unsigned m = 0; m < a->layout.members; m++)
       assert (!s->lost[m] ||
@@ -482,6 +487,7 @@ cluster_check (const struct cluster *c)
                 ? other->rec.leases
                 : !cluster_parts_meet (&s->rec.part, &other->rec.part));
   }
+  assert (writers == 0);
   TAILQ_FOREACH (w, &c->waitings, link) {
     const struct cluster_change *change = w->array ? &w->array->rec.change
                                                    : NULL;

@@ -64,7 +64,7 @@ name_sessions (const struct cluster *c, const struct cluster_array *a,
   const struct cluster_session *s, *first = NULL;
   unsigned more = 0;
 
-  TAILQ_FOREACH (s, &c->sessions, link) {
+  TAILQ_FOREACH (s, &a->sessions, array_link) {
     if (!cluster_change_waits_for_session (a, s))
       continue;
     if (first)

@@ -174,7 +174,9 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
     cluster_array_link (c, a);
   }
   TAILQ_FOREACH (s, &c->sessions, link)
-    if (!s->rec.ended && !cluster_array_by_uuid (c, s->rec.array)) {
+    if ((a = cluster_array_by_uuid (c, s->rec.array)))
+      cluster_session_join (s, a);
+    else if (!s->rec.ended) {
       snprintf (why, why_size, "array %s, which a session holds, is missing",
                 s->rec.array_name);
       return -1;
@@ -184,9 +186,6 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
     snprintf (why, why_size, "it can't count another start of weftd");
     return -1;
   }
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (!s->rec.ended)
-      cluster_session_join (s, cluster_array_by_uuid (c, s->rec.array));
 
   c->started = true;
   c->now_ms = in->now_ms;
@@ -216,7 +215,7 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
     s->last_live_ms = c->live_ms;
     s->alive = !s->rec.ended;
     if (s->alive && s->rec.leases)
-      cluster_lease_start (cluster_array_by_uuid (c, s->rec.array));
+      cluster_lease_start (s->array);
   }
   cluster_end (c);
   return 0;

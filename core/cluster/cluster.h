@@ -199,7 +199,9 @@ struct cluster_pace {
 
 struct cluster_array {
   TAILQ_ENTRY (cluster_array) link;
-  TAILQ_HEAD (, cluster_session) sessions; /* in the order of all */
+  TAILQ_HEAD (, cluster_session)
+  sessions;         /* that have not ended, in the order of all */
+  unsigned writers; /* how many of these write */
   TAILQ_HEAD (, waiting) polls;            /* of theirs, as they came */
   struct cluster_array_record rec;
   struct layout layout;
@@ -255,9 +257,7 @@ struct cluster_lessee {
 struct cluster_session {
   TAILQ_ENTRY (cluster_session) link;
   TAILQ_ENTRY (cluster_session) array_link;
-  struct cluster_array
-    *array; /* whose list it is in; NULL: of one that has ended,
-                                  perhaps */
+  struct cluster_array *array; /* NULL: it has ended, and the array is gone */
   struct cluster_session_record rec;
   struct waiting *poll;         /* its long poll; NULL: none now */
   bool heard, alive;            /* as for a disk, with SESSION_TTL_MS */

@@ -13,7 +13,7 @@ mutant commit-without-confirmation "sim-cluster test-cluster-attach" cluster-epo
 mutant commit-without-sessions "sim-cluster test-cluster-change" cluster-epoch.c \
   'if (cluster_change_waits_for (a, m))
       return;
-  TAILQ_FOREACH (s, &c->sessions, link)
+  TAILQ_FOREACH (s, &a->sessions, array_link)
     if (cluster_change_waits_for_session (a, s))
       return;' \
   'if (cluster_change_waits_for (a, m))
