@@ -189,6 +189,7 @@ cluster_change_prepare (struct cluster *c, struct cluster_array *a,
   if (change->epoch == 0)
     change->since_wall_ms = c->wall_ms;
   change->epoch = epoch + 1;
+  cluster_changes (c, a);
   if (sessions != SESSIONS_GO_ON)
     change->sessions = sessions == SESSIONS_ALL ||
                        (sessions == SESSIONS_IF_OUT &&

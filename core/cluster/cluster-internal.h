@@ -190,7 +190,8 @@ struct cluster {
   struct cluster_jobs ended;    /* the newest first */
   STAILQ_HEAD (, cluster_step) steps;
 
-  bool due;                  /* something is, of some array */
+  TAILQ_HEAD (, cluster_array) due;      /* of which something is */
+  TAILQ_HEAD (, cluster_array) changing; /* whose epoch changes, or just has */
   bool hurry;                /* since the last tick: cluster_hurry */
   struct cluster_step *step; /* that is being made */
   size_t records_room, outputs_room;
@@ -275,6 +276,8 @@ const char *cluster_wait_node (const struct waiting *w);
 void cluster_wait_refuse (struct cluster *c, const char *node, bool attaches,
                           const char *code, const char *why);
 void cluster_due (struct cluster *c, struct cluster_array *a, unsigned what);
+/* A change of its epoch is under way. */
+void cluster_changes (struct cluster *c, struct cluster_array *a);
 
 /* cluster-step.c */
 void cluster_begin (struct cluster *c, const struct cluster_input *in);

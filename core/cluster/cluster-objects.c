@@ -174,6 +174,10 @@ cluster_array_free (struct cluster *c, struct cluster_array *a)
   TAILQ_FOREACH (s, &c->sessions, link)
     if (s->array == a)
       s->array = NULL;
+  if (a->is_due)
+    TAILQ_REMOVE (&c->due, a, due_link);
+  if (a->is_changing)
+    TAILQ_REMOVE (&c->changing, a, changing_link);
   TAILQ_REMOVE (&c->arrays, a, link);
   free (a);
 }
@@ -431,5 +435,17 @@ void
 cluster_due (struct cluster *c, struct cluster_array *a, unsigned what)
 {
   a->due |= what;
-  c->due = true;
+  if (a->is_due)
+    return;
+  a->is_due = true;
+  TAILQ_INSERT_TAIL (&c->due, a, due_link);
+}
+
+void
+cluster_changes (struct cluster *c, struct cluster_array *a)
+{
+  if (a->is_changing)
+    return;
+  a->is_changing = true;
+  TAILQ_INSERT_TAIL (&c->changing, a, changing_link);
 }

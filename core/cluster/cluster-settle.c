@@ -108,31 +108,33 @@ cluster_settle (struct cluster *c)
 {
   struct cluster_array *a;
 
-  while (c->due) {
-    c->due = false;
-    TAILQ_FOREACH (a, &c->arrays, link)
-      if (a->due) {
-        settle_array (c, a);
-        cluster_tell_array (c, a);
-      }
+  while ((a = TAILQ_FIRST (&c->due))) {
+    settle_array (c, a);
+    TAILQ_REMOVE (&c->due, a, due_link);
+    a->is_due = false;
+    cluster_tell_array (c, a);
   }
 }
 
 void
 cluster_end (struct cluster *c)
 {
-  struct cluster_array *a;
+  struct cluster_array *a, *next;
 
   /* A change of an array that stands still is not COMMITted.  Where one member's word
    * about rounds is the reason, anything that another member says or becomes may end
    * it, so the end of it is looked for here, and not where each of these is taken in.
    */
-  TAILQ_FOREACH (a, &c->arrays, link) {
+  TAILQ_FOREACH_SAFE (a, &c->changing, changing_link, next) {
     bool still = a->rec.change.epoch && cluster_array_doubted (c, a, NULL, 0);
 
     if (a->stood_still && !still)
       cluster_due (c, a, DUE_CHANGE);
     a->stood_still = still;
+    if (a->rec.change.epoch == 0) {
+      TAILQ_REMOVE (&c->changing, a, changing_link);
+      a->is_changing = false;
+    }
   }
   cluster_settle (c);
   cluster_step_end (c);

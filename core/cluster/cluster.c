@@ -20,6 +20,8 @@ cluster_new (void)
     return NULL;
   TAILQ_INIT (&c->disks);
   TAILQ_INIT (&c->arrays);
+  TAILQ_INIT (&c->due);
+  TAILQ_INIT (&c->changing);
   TAILQ_INIT (&c->sessions);
   TAILQ_INIT (&c->nodes);
   TAILQ_INIT (&c->foreigns);
@@ -201,8 +203,10 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
     for (unsigned i = 0; i < a->rec.over_count; i++)
       cluster_over_number (c, &a->rec.over[i]);
     /* It may have waited only for the end of a doubt, which is not known any more. */
-    if (a->rec.change.epoch)
+    if (a->rec.change.epoch) {
+      cluster_changes (c, a);
       cluster_due (c, a, DUE_CHANGE);
+    }
   }
   cluster_jobs_prune (c);
   cluster_rekey_begin (c);

@@ -227,7 +227,9 @@ struct cluster_array {
                                           to none ... */
   uint64_t service_to_live_ms;      /* ... and until when that is tried */
   uint64_t ordered_live_ms; /* when an administrator last ended a session */
-  unsigned due;     /* enum due: what is to be looked at (cluster-settle.c) */
+  unsigned due; /* enum due: what is to be looked at (cluster-settle.c) */
+  bool is_due, is_changing; /* it is in the list of these (struct cluster) */
+  TAILQ_ENTRY (cluster_array) due_link, changing_link;
   bool stood_still; /* with a change under way, when cluster_end last looked */
   struct cluster_leases
     *leases; /* who has leases of what; NULL: nobody shares it so */
