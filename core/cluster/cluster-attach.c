@@ -274,10 +274,8 @@ cluster_session_refuse_challengers (struct cluster *c,
 {
   struct waiting *w, *next;
 
-  if (c->waiting[WAIT_HOLDER] == 0)
-    return;
-  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
-    if (w->kind != WAIT_HOLDER || w->session != holder)
+  TAILQ_FOREACH_SAFE (w, &holder->waitings, session_link, next) {
+    if (w->kind != WAIT_HOLDER)
       continue;
     refuse_held (c, w->op, w->array, &holder->rec, 0, false);
     cluster_wait_end (c, w);
@@ -499,7 +497,8 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
       return true;
     }
     cluster_tell_session (c, s, true);
-    put_off (c, WAIT_HOLDER, CHALLENGE_MS, in, a, attach)->session = s;
+    cluster_wait_session (
+      put_off (c, WAIT_HOLDER, CHALLENGE_MS, in, a, attach), s);
     return true;
   }
   TAILQ_FOREACH (w, &c->waitings, link)

@@ -83,12 +83,10 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
   cluster_put_session (c, s);
   cluster_over_add (c, a, s->rec.id, false);
   cluster_changed_session (c, s);
-  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
-    if (w->session != s)
-      continue;
+  TAILQ_FOREACH_SAFE (w, &s->waitings, session_link, next) {
     if (w->kind == WAIT_HOLDER) {
       /* The attach is tried again with the next tick. */
-      w->session = NULL;
+      cluster_wait_session (w, NULL);
       w->deadline_ms = c->now_ms;
     }
     else {

@@ -105,6 +105,7 @@ struct waiting {
   TAILQ_ENTRY (waiting) link;
   TAILQ_ENTRY (waiting) ask_link;  /* WAIT_LEASES: in its array's asks */
   TAILQ_ENTRY (waiting) poll_link; /* WAIT_SESSION: in its array's polls */
+  TAILQ_ENTRY (waiting) session_link;
   enum waiting_kind kind;
   uint64_t op;
   uint64_t deadline_ms;
@@ -269,6 +270,8 @@ uint64_t cluster_fence_next (struct cluster *c);
 void cluster_fences_begin (struct cluster *c);
 struct waiting *cluster_wait (struct cluster *c, enum waiting_kind kind,
                               uint64_t op, uint64_t wait_ms);
+/* It waits for this session, or is a call of this one; NULL: not any more. */
+void cluster_wait_session (struct waiting *w, struct cluster_session *s);
 void cluster_wait_end (struct cluster *c, struct waiting *w);
 /* The node whose call waits; "" of an administrator's order. */
 const char *cluster_wait_node (const struct waiting *w);

@@ -138,8 +138,8 @@ ask (struct cluster *c, uint64_t op, struct cluster_array *a,
   struct waiting *w, *next;
 
   /* It has given an older call up. */
-  TAILQ_FOREACH_SAFE (w, &a->leases->asks, ask_link, next)
-    if (w->session == s) {
+  TAILQ_FOREACH_SAFE (w, &s->waitings, session_link, next)
+    if (w->kind == WAIT_LEASES) {
       cluster_refuse (c, w->op, CLUSTER_CONFLICT, "superseded",
                       "the same process has asked again");
       cluster_wait_end (c, w);
@@ -149,7 +149,7 @@ ask (struct cluster *c, uint64_t op, struct cluster_array *a,
                                                  : HOLD_MS_MAX);
   w->array = a;
   TAILQ_INSERT_TAIL (&a->leases->asks, w, ask_link);
-  w->session = s;
+  cluster_wait_session (w, s);
   w->asks = words->asks;
   for (unsigned i = 0; i < words->asks; i++)
     w->ask[i] = words->ask[i];

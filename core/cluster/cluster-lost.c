@@ -289,7 +289,7 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
   }
   w = cluster_wait (c, WAIT_LOST, op, LOST_MS);
   w->array = a;
-  w->session = s;
+  cluster_wait_session (w, s);
   w->member = member;
 }
 

@@ -202,6 +202,7 @@ cluster_session_find (const struct cluster *c, uint64_t id)
 void
 cluster_session_insert (struct cluster *c, struct cluster_session *s)
 {
+  TAILQ_INIT (&s->waitings);
   TAILQ_INSERT_TAIL (&c->sessions, s, link);
   if (tsearch (&s->rec.id, &c->sessions_by_id, compare_ids) == NULL)
     abort ();
@@ -395,6 +396,16 @@ cluster_wait (struct cluster *c, enum waiting_kind kind, uint64_t op,
 }
 
 void
+cluster_wait_session (struct waiting *w, struct cluster_session *s)
+{
+  if (w->session)
+    TAILQ_REMOVE (&w->session->waitings, w, session_link);
+  w->session = s;
+  if (s)
+    TAILQ_INSERT_TAIL (&s->waitings, w, session_link);
+}
+
+void
 cluster_wait_end (struct cluster *c, struct waiting *w)
 {
   if (w->kind == WAIT_DISK)
@@ -405,6 +416,7 @@ cluster_wait_end (struct cluster *c, struct waiting *w)
   }
   else if (w->kind == WAIT_LEASES)
     TAILQ_REMOVE (&w->array->leases->asks, w, ask_link);
+  cluster_wait_session (w, NULL);
   TAILQ_REMOVE (&c->waitings, w, link);
   c->waiting[w->kind]--;
   free (w->grant);

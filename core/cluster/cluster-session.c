@@ -107,7 +107,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   if (moved)
     cluster_due (c, a, DUE_CHANGE | DUE_MEMBERS);
   s->poll = cluster_wait (c, WAIT_SESSION, op, wait_ms);
-  s->poll->session = s;
+  cluster_wait_session (s->poll, s);
   s->poll->array = a;
   TAILQ_INSERT_TAIL (&a->polls, s->poll, poll_link);
   cluster_settle (c);

@@ -225,6 +225,8 @@ cluster_session_committed (struct cluster *c, struct cluster_array *a,
 {
   struct waiting *w, *next;
 
+  if (c->waiting[WAIT_ATTACH] + c->waiting[WAIT_LOST] == 0)
+    return;
   TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->kind == WAIT_ATTACH && w->array == a) {
       for (unsigned m = 0; m < a->layout.members; m++)

@@ -262,6 +262,7 @@ struct cluster_session {
   struct cluster_array *array; /* NULL: it has ended, and the array is gone */
   struct cluster_session_record rec;
   struct waiting *poll;         /* its long poll; NULL: none now */
+  TAILQ_HEAD (, waiting) waitings; /* calls that wait for it, or are its own */
   bool heard, alive;            /* as for a disk, with SESSION_TTL_MS */
   struct cluster_doubt doubt;   /* of what it said last */
   struct cluster_lessee lessee; /* where it shares by leases */
