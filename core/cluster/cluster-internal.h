@@ -69,6 +69,7 @@
 #define DISKS_MAX 4096
 #define ARRAYS_MAX 1024
 #define SESSIONS_MAX 4096
+#define SESSION_BUCKETS 1024 /* lists by which they are found */
 #define NODES_MAX 4096
 #define FOREIGNS_MAX 256
 /* A disk's sequence number and an array's round change all the time; each is stored
@@ -180,7 +181,7 @@ struct cluster {
   void *disks_by_uuid; /* a tree (tsearch) of pointers to their UUIDs */
   struct cluster_arrays arrays;
   struct cluster_sessions sessions;
-  void *sessions_by_id; /* a tree (tsearch) of pointers to their numbers */
+  LIST_HEAD (, cluster_session) sessions_by_id[SESSION_BUCKETS];
   struct cluster_nodes nodes;
   struct cluster_foreigns foreigns;
   char doubt_node[NAME_BYTES_MAX + 1]; /* the last node that has said more than

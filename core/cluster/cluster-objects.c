@@ -182,21 +182,15 @@ cluster_array_free (struct cluster *c, struct cluster_array *a)
   free (a);
 }
 
-static int
-compare_ids (const void *a, const void *b)
-{
-  const uint64_t *x = a, *y = b;
-
-  return *x < *y ? -1 : *x > *y;
-}
-
 struct cluster_session *
 cluster_session_find (const struct cluster *c, uint64_t id)
 {
-  char **found = tfind (&id, &c->sessions_by_id, compare_ids);
+  struct cluster_session *s;
 
-  return found ? (void *) (*found - offsetof (struct cluster_session, rec.id))
-               : NULL;
+  LIST_FOREACH (s, &c->sessions_by_id[id % SESSION_BUCKETS], id_link)
+    if (s->rec.id == id)
+      return s;
+  return NULL;
 }
 
 void
@@ -204,8 +198,8 @@ cluster_session_insert (struct cluster *c, struct cluster_session *s)
 {
   TAILQ_INIT (&s->waitings);
   TAILQ_INSERT_TAIL (&c->sessions, s, link);
-  if (tsearch (&s->rec.id, &c->sessions_by_id, compare_ids) == NULL)
-    abort ();
+  LIST_INSERT_HEAD (&c->sessions_by_id[s->rec.id % SESSION_BUCKETS], s,
+                    id_link);
 }
 
 void
@@ -231,7 +225,7 @@ cluster_session_free (struct cluster *c, struct cluster_session *s)
   if (s->array && !s->rec.ended)
     cluster_session_leave (s);
   TAILQ_REMOVE (&c->sessions, s, link);
-  tdelete (&s->rec.id, &c->sessions_by_id, compare_ids);
+  LIST_REMOVE (s, id_link);
   free (s->loss);
   free (s);
 }

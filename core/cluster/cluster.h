@@ -259,6 +259,7 @@ struct cluster_lessee {
 struct cluster_session {
   TAILQ_ENTRY (cluster_session) link;
   TAILQ_ENTRY (cluster_session) array_link;
+  LIST_ENTRY (cluster_session) id_link;
   struct cluster_array *array; /* NULL: it has ended, and the array is gone */
   struct cluster_session_record rec;
   struct waiting *poll;         /* its long poll; NULL: none now */

@@ -566,7 +566,7 @@ test_fence_many_sessions (void)
     s->rec.id = 1000 + i;
     s->rec.writable = false;
     s->rec.ended_wall_ms++;
-    TAILQ_INSERT_TAIL (&engine->sessions, s, link);
+    cluster_session_insert (engine, s);
   }
   live_on (8);
   assert (session (writer) && !fence_answered (op));
