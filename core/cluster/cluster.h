@@ -256,6 +256,7 @@ struct cluster_lessee {
   uint64_t asked_ms; /* when that call came */
 };
 
+/* What is asked of all of an array's stands together, for the cache. */
 struct cluster_session {
   TAILQ_ENTRY (cluster_session) link;
   TAILQ_ENTRY (cluster_session) array_link;
@@ -264,16 +265,24 @@ struct cluster_session {
   struct cluster_session_record rec;
   struct waiting *poll;         /* its long poll; NULL: none now */
   TAILQ_HEAD (, waiting) waitings; /* calls that wait for it, or are its own */
-  bool heard, alive;            /* as for a disk, with SESSION_TTL_MS */
-  struct cluster_doubt doubt;   /* of what it said last */
-  struct cluster_lessee lessee; /* where it shares by leases */
+  bool heard, alive; /* as for a disk, with SESSION_TTL_MS */
   bool draining;
-  char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
-  uint64_t last_live_ms, answer;      /* as of a disk */
+  uint64_t last_live_ms, answer; /* as of a disk */
   uint64_t epoch;    /* in which it works, as it says: it has a connection to
                         each member that is in-sync or joining in that epoch, or
                         has reported the member as lost */
   uint64_t prepared; /* the change of epoch that it is prepared for; 0: none */
+  uint64_t told_epoch, told_change; /* in the last reply to it */
+  struct cluster_loss *loss; /* the last order that it got to accept a loss;
+                                NULL: none yet */
+  uint64_t told_loss;        /* the number of the order in the last reply */
+  bool told_leave;           /* in the last reply: another is to serve */
+  uint64_t fences,
+    told_fences; /* who serves: up to which fence it refuses clients,
+                    as it says, and as it was told */
+  struct cluster_lessee lessee; /* where it shares by leases */
+  struct cluster_doubt doubt;   /* of what it said last */
+  char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
   char process[CLUSTER_PROCESS_BYTES]; /* its process, in words of its node
                                           (plugin/process.h); "": unknown */
   bool lost[ARRAY_MEMBERS_MAX]; /* in-sync members that it has lost, and that
@@ -289,14 +298,6 @@ struct cluster_session {
    * and when it was so last.  After a time of calm that begins anew.
    */
   uint64_t apart_ms, apart_live_ms;
-  uint64_t told_epoch, told_change; /* in the last reply to it */
-  struct cluster_loss *loss; /* the last order that it got to accept a loss;
-                                NULL: none yet */
-  uint64_t told_loss;        /* the number of the order in the last reply */
-  bool told_leave;           /* in the last reply: another is to serve */
-  uint64_t fences,
-    told_fences;     /* who serves: up to which fence it refuses clients,
-                                   as it says, and as it was told */
   uint64_t stats_ms; /* when `stats` came; 0: never */
   struct array_stats stats;
   struct cluster_session_rates rates;
