@@ -91,6 +91,13 @@ static uint64_t calls_ns, other_ns;
 static uint32_t *waits_us;
 static size_t waits;
 
+static void
+quit (const char *why)
+{
+  fprintf (stderr, "grants: %s\n", why);
+  exit (1);
+}
+
 static uint64_t
 rnd (void)
 {
@@ -283,15 +290,15 @@ tick (struct host *h, enum call call, void *what)
   after (TICK_NS, tick, h, call, what);
 }
 
+/* *r is empty again afterwards. */
 static void
 load (struct cluster_record *r)
 {
   char why[200];
 
-  if (cluster_load (weftd, r, why, sizeof why) == -1) {
-    fprintf (stderr, "grants: %s\n", why);
-    exit (1);
-  }
+  if (cluster_load (weftd, r, why, sizeof why) == -1)
+    quit (why);
+  memset (r, 0, sizeof *r);
 }
 
 /* It was started just now, and sessions have their arrays from before. */
@@ -310,7 +317,6 @@ start_weftd (const struct layout *layout)
     unsigned array = i / lessees;
 
     for (unsigned m = 0; m < MEMBERS; m++) {
-      memset (r, 0, sizeof *r);
       r->kind = CLUSTER_RECORD_DISK;
       fill_uuid (r->disk.uuid, array, m);
       strcpy (r->disk.node, "n");
@@ -319,7 +325,6 @@ start_weftd (const struct layout *layout)
       r->disk.size = GiB (1);
       load (r);
     }
-    memset (r, 0, sizeof *r);
     r->kind = CLUSTER_RECORD_ARRAY;
     fill_uuid (r->array.uuid, array, MEMBERS);
     snprintf (r->array.name, sizeof r->array.name, "a%u", array);
@@ -338,7 +343,6 @@ start_weftd (const struct layout *layout)
     load (r);
   }
   for (unsigned i = 0; i < host_count; i++) {
-    memset (r, 0, sizeof *r);
     r->kind = CLUSTER_RECORD_SESSION;
     r->session.id = i + 1;
     fill_uuid (r->session.array, i / lessees, MEMBERS);
@@ -349,10 +353,8 @@ start_weftd (const struct layout *layout)
     load (r);
   }
   free (r);
-  if (cluster_start (weftd, &in, why, sizeof why) == -1) {
-    fprintf (stderr, "grants: %s\n", why);
-    exit (1);
-  }
+  if (cluster_start (weftd, &in, why, sizeof why) == -1)
+    quit (why);
   while (cluster_next_step (weftd))
     ;
 }
@@ -632,15 +634,11 @@ main (int argc, char *argv[])
   ms = strtoull (argv[5], NULL, 10);
   delay_ns = strtoull (argv[6], NULL, 10) * 1000;
   if (lessees == 0 || lessees > WRITERS_MAX || host_count == 0 ||
-      host_count > SESSIONS_MAX || ms == 0) {
-    fprintf (stderr, "grants: a number is 0, or too large\n");
-    return 1;
-  }
+      host_count > SESSIONS_MAX || ms == 0)
+    quit ("a number is 0, or too large");
   if (layout_init (&config.layout, LAYOUT_RAIDX, MEMBERS, 1, UNIT, ARRAY_BYTES,
-                   why, sizeof why) == -1) {
-    fprintf (stderr, "grants: %s\n", why);
-    return 1;
-  }
+                   why, sizeof why) == -1)
+    quit (why);
   start_weftd (&config.layout);
   hosts = alloc_zeroed (host_count * sizeof *hosts);
   for (unsigned i = 0; i < host_count; i++)
@@ -652,10 +650,8 @@ main (int argc, char *argv[])
     now_ns = e.at_ns;
     e.happens (e.host, e.call, e.what);
   }
-  if (grants == 0) {
-    fprintf (stderr, "grants: nothing was granted\n");
-    return 1;
-  }
+  if (grants == 0)
+    quit ("nothing was granted");
   qsort (waits_us, waits, sizeof *waits_us, compare);
   TAILQ_FOREACH (a, cluster_arrays (weftd), link)
     spans += a->leases->spans.count;
