@@ -321,7 +321,7 @@ member_metrics (FILE *f, const struct cluster *c)
                 a->rec.name, m);
       add (&members, member, "%s", labels);
       add (&infos, d, "%s,disk=\"%s\",node=\"%s\"", labels, uuid, d->rec.node);
-      while ((s = cluster_writer_next (c, a, s)))
+      while ((s = cluster_writer_next (a, s)))
         if (counts (s) && !(slow && *slow))
           slow = &s->stats.member[m].suspect;
       if (slow)
@@ -498,7 +498,7 @@ session_metrics (FILE *f, const struct cluster *c)
   /* As the writers see them; all readers' would be very many. */
   TAILQ_FOREACH (a, cluster_arrays (c), link) {
     s = NULL;
-    while ((s = cluster_writer_next (c, a, s)))
+    while ((s = cluster_writer_next (a, s)))
       for (unsigned m = 0; counts (s) && m < a->layout.members; m++)
         add (&members, &s->stats.member[m].service,
              SESSION_LABELS ",member=\"%u\"", s->rec.array_name, s->rec.node,

@@ -48,7 +48,7 @@ view_leases (const struct cluster *c, const struct cluster_array *a)
   const struct cluster_session *s = NULL;
   char waits[CLUSTER_WAITS_BYTES] = "";
 
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     if (s->rec.leases)
       json_array_append_new (sessions, view_lessee (s));
   /* Of a small array the last ones lie beyond its end. */

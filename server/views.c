@@ -128,7 +128,7 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
   uint64_t service_ns = 0;
   bool seen = false, suspect = false;
 
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     if (s->alive && s->stats_ms != 0) {
       seen = true;
       suspect = suspect || s->stats.member[m].suspect;

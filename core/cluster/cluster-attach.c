@@ -59,7 +59,7 @@ holder_of (const struct cluster *c, const struct cluster_array *a,
 {
   struct cluster_session *s = NULL, *silent = NULL;
 
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     if (!in_the_way (s, attach))
       continue;
     else if (s->alive)
@@ -76,7 +76,7 @@ is_beside (const struct cluster *c, const struct cluster_array *a,
 {
   const struct cluster_session *s = NULL;
 
-  while (attach->writable && (s = cluster_writer_next (c, a, s)))
+  while (attach->writable && (s = cluster_writer_next (a, s)))
     if (!in_the_way (s, attach))
       return true;
   return false;
@@ -216,7 +216,7 @@ refuse_beside (struct cluster *c, uint64_t op, const struct cluster_array *a)
   char words[320];
   unsigned m = 0;
 
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     for (m = 0; m < a->layout.members && s->alive; m++)
       lost[m] |= s->lost[m];
   for (m = 0; m < a->layout.members; m++)
@@ -420,7 +420,7 @@ refuse_many (struct cluster *c, uint64_t op, const struct cluster_array *a,
 
   if (attach->part.length == 0)
     return false;
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     count += !in_the_way (s, attach);
   TAILQ_FOREACH (w, &c->waitings, link)
     count += w->kind == WAIT_ATTACH && w->array == a && w->grant->writable &&
@@ -486,7 +486,7 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
 
   if (attach->takeover)
     return false;
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     if (in_the_way (s, attach) && !cluster_service_gone (c, s, attach))
       break;
   if (s) {

@@ -209,7 +209,7 @@ writer_of (const struct cluster *c, const struct cluster_array *a,
 {
   struct cluster_session *s = NULL;
 
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     if (s->alive && cluster_part_has (&s->rec.part, offset, length))
       return s;
   return NULL;
@@ -314,7 +314,7 @@ cluster_array_accept_loss (struct cluster *c, const struct cluster_input *in,
   cluster_begin (c, in);
   if (!cluster_array_loss_refused (c, in->op, array, loss)) {
     a = cluster_array_find (c, array);
-    while ((s = cluster_writer_next (c, a, s)))
+    while ((s = cluster_writer_next (a, s)))
       order_loss (c, a, s, loss);
     cluster_reply_array (c, in->op, a);
   }

@@ -114,7 +114,7 @@ cluster_service_turn (const struct cluster *c, const struct cluster_array *a,
 
   if (i == a->rec.service_nodes)
     return false;
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     if (!cluster_service_gone (c, s, attach))
       return false;
   TAILQ_FOREACH (w, &c->waitings, link) {

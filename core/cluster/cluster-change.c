@@ -147,7 +147,7 @@ cluster_change_stalls (const struct cluster *c, const struct cluster_array *a,
 {
   const struct cluster_session *s = NULL;
 
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     if (cluster_change_stalls_by (a, s, states))
       return true;
   return false;

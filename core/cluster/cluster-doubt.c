@@ -330,7 +330,7 @@ cluster_array_doubted (const struct cluster *c, const struct cluster_array *a,
     return true;
   }
   while (writer && writer->doubt.kind != CLUSTER_DOUBT_OPEN)
-    writer = cluster_writer_next (c, a, writer);
+    writer = cluster_writer_next (a, writer);
   if (writer) {
     if (text)
       snprintf (text, size,

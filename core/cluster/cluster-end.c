@@ -249,7 +249,7 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
   const struct cluster_session *other = NULL;
   bool others = false, lost = false, apart = false;
 
-  while ((other = cluster_writer_next (c, a, other)))
+  while ((other = cluster_writer_next (a, other)))
     others |= other != s && other->alive &&
               cluster_session_silent_ms (c, other) < QUIET_MS;
   for (unsigned m = 0; m < a->layout.members; m++) {

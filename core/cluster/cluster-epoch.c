@@ -273,7 +273,7 @@ spare_reborn (const struct cluster *c, const struct cluster_array *a,
   bool is_lost[ARRAY_MEMBERS_MAX] = { false };
   unsigned lost = 0, back = 0;
 
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     for (unsigned m = 0; m < a->layout.members; m++)
       is_lost[m] |= s->lost[m];
   for (unsigned m = 0; m < a->layout.members; m++) {
@@ -310,7 +310,7 @@ reconnect (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++) {
     asked[m] = change->epoch && change->confirm[m] &&
                a->rec.member[m].state == MEMBER_IN_SYNC;
-    while ((writer = cluster_writer_next (c, a, writer)))
+    while ((writer = cluster_writer_next (a, writer)))
       confirm[m] |= give_back (c, a, m, writer, asked[m]);
   }
   spare_reborn (c, a, confirm);
@@ -362,7 +362,7 @@ cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
    * what becomes of it; readers, and a joining member that reads from it, just need
    * new tokens.
    */
-  if (change->epoch || written || !(joins || cluster_array_attached (c, a)) ||
+  if (change->epoch || written || !(joins || cluster_array_attached (a)) ||
       !cluster_key_too_low (c, a))
     return false;
   cluster_change_stay (c, a, CHANGE_TOKENS, NULL);

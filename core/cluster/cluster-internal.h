@@ -248,8 +248,7 @@ struct cluster_array *cluster_array_by_uuid (const struct cluster *c,
 /* Has this session the array?  Has any? */
 bool cluster_session_of (const struct cluster_session *s,
                          const struct cluster_array *a);
-bool cluster_array_attached (const struct cluster *c,
-                             const struct cluster_array *a);
+bool cluster_array_attached (const struct cluster_array *a);
 /* A session that writes the array and is not silent, or NULL. */
 struct cluster_session *cluster_writer_alive (const struct cluster *c,
                                               const struct cluster_array *a);

@@ -16,7 +16,7 @@ sends_nothing (const struct cluster *c, const struct cluster_array *a,
   const struct cluster_session *s = cluster_array_writer (c, a);
 
   while (s && s->epoch >= a->rec.member[member].fence)
-    s = cluster_writer_next (c, a, s);
+    s = cluster_writer_next (a, s);
   return s;
 }
 

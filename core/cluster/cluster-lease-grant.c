@@ -48,7 +48,7 @@ pick_recoverer (const struct cluster *c, const struct cluster_array *a)
       if (x && x->owner == LEASE_ORPHAN && is_able (a, w->session))
         return w->session;
     }
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     if (is_able (a, s) && !s->draining &&
         cluster_session_silent_ms (c, s) < QUIET_MS &&
         (lowest == NULL || s->rec.id < lowest->rec.id))
@@ -287,7 +287,7 @@ ask_back (struct cluster *c, struct waiting *w, unsigned i, bool too_many)
   w->asked_back |= 1u << i;
   if (too_many)
     cluster_lease_news (c, w->session);
-  while ((s = cluster_writer_next (c, a, s))) {
+  while ((s = cluster_writer_next (a, s))) {
     if (s == w->session ||
         !has_of (&a->leases->spans, &w->ask[i].must, s->rec.id, &has))
       continue;

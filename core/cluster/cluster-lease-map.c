@@ -232,7 +232,7 @@ cluster_lease_map (const struct cluster *c, const struct cluster_array *a,
   map->recoverer = l->recoverer ? l->recoverer->rec.id : 0;
   TAILQ_FOREACH (w, &l->asks, ask_link)
     map->waiting++;
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     map->undeclared += !s->lessee.declared;
   for (unsigned i = 0; i < l->spans.count; i++)
     map->leases += l->spans.span[i].owner < LEASE_ORDERED;

@@ -262,7 +262,7 @@ cluster_lease_begun (const struct cluster *c, struct cluster_array *a)
 
   if (!l->starting)
     return true;
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     if (!s->lessee.declared)
       return false;
   l->starting = false;
@@ -288,7 +288,7 @@ cluster_lease_orphans (struct cluster *c, struct cluster_array *a)
     return false;
   if (has_any (&l->spans, LEASE_ORPHAN))
     return true;
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     unequal |= s->lessee.unequal;
   set_to_recover (c, a, unequal);
   return false;

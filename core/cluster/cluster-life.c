@@ -90,7 +90,7 @@ cluster_life_apart (const struct cluster *c, const struct cluster_array *a,
   if (s->rec.part.length == 0 || !cluster_member_well (a, member, &why) ||
       cluster_life_unmet (a->disk[member]))
     return false;
-  while ((other = cluster_writer_next (c, a, other)))
+  while ((other = cluster_writer_next (a, other)))
     if (other != s && other->alive && !other->said_lost[member] &&
         cluster_session_silent_ms (c, other) < silent_ms)
       return true;

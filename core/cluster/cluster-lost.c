@@ -278,7 +278,7 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
                   "member %u went out, which it may have copied from", member);
       /* A member that was not given back yet is tried again at once. */
       while (a->rec.change.confirm[m] && !next.confirm[m] &&
-             (writer = cluster_writer_next (c, a, writer)))
+             (writer = cluster_writer_next (a, writer)))
         writer->retry_live_ms[m] = 0;
     }
     take_reason (said, reason);

@@ -123,7 +123,7 @@ refuse_in_sync (struct cluster *c, uint64_t op, const struct cluster_array *a,
                     "member %u of array %s (%s) has the only copy that is left "
                     "of some data: bring it back, or delete the array",
                     member, a->rec.name, words);
-  else if (cluster_array_attached (c, a))
+  else if (cluster_array_attached (a))
     cluster_refuse (c, op, CLUSTER_CONFLICT, "in-sync",
                     "member %u of array %s (%s) is not out yet: whoever has "
                     "the array attached must miss it first; detach the array, "

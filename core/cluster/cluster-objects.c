@@ -245,20 +245,18 @@ cluster_session_of (const struct cluster_session *s,
 }
 
 bool
-cluster_array_attached (const struct cluster *c, const struct cluster_array *a)
+cluster_array_attached (const struct cluster_array *a)
 {
-  (void) c;
   return !TAILQ_EMPTY (&a->sessions);
 }
 
 struct cluster_session *
-cluster_writer_next (const struct cluster *c, const struct cluster_array *a,
+cluster_writer_next (const struct cluster_array *a,
                      const struct cluster_session *s)
 {
   struct cluster_session *next = s ? TAILQ_NEXT (s, array_link)
                                    : TAILQ_FIRST (&a->sessions);
 
-  (void) c;
   while (next && !next->rec.writable)
     next = TAILQ_NEXT (next, array_link);
   return next;
@@ -267,7 +265,7 @@ cluster_writer_next (const struct cluster *c, const struct cluster_array *a,
 struct cluster_session *
 cluster_array_writer (const struct cluster *c, const struct cluster_array *a)
 {
-  return cluster_writer_next (c, a, NULL);
+  return cluster_writer_next (a, NULL);
 }
 
 struct cluster_session *
@@ -276,7 +274,7 @@ cluster_writer_alive (const struct cluster *c, const struct cluster_array *a)
   struct cluster_session *s = cluster_array_writer (c, a);
 
   while (s && !s->alive)
-    s = cluster_writer_next (c, a, s);
+    s = cluster_writer_next (a, s);
   return s;
 }
 

@@ -127,7 +127,7 @@ cluster_rebuild_notice (struct cluster *c, struct cluster_array *a)
 
   if (a->rec.change.epoch)
     return false;
-  while ((writer = cluster_writer_next (c, a, writer)))
+  while ((writer = cluster_writer_next (a, writer)))
     for (unsigned m = 0; m < a->layout.members; m++)
       if (cluster_life_reborn (c, a, m) && !writer->lost[m] &&
           (!cluster_array_can_leave_out (a, m) || writer_stalls (c, a, m))) {
@@ -234,7 +234,7 @@ cluster_rebuild_writers_well (const struct cluster *c,
 
   *ill = NULL;
   cluster_change_states (a, states);
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     if (!s->heard || !s->alive || cluster_change_stalls_by (a, s, states)) {
       *ill = s;
       return false;

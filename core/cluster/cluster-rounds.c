@@ -125,7 +125,7 @@ written (const struct cluster *c, const struct cluster_array *a)
 {
   const struct cluster_session *s = NULL;
 
-  while ((s = cluster_writer_next (c, a, s)))
+  while ((s = cluster_writer_next (a, s)))
     if (s->heard && s->alive)
       return true;
   return false;
@@ -195,7 +195,7 @@ cluster_rounds_of_lost (const struct cluster *c, const struct cluster_array *a,
   if (s == NULL)
     return cluster_rounds_said (c, a);
   /* Where several write, the others may have gone on with rounds. */
-  for (; s; s = cluster_writer_next (c, a, s))
+  for (; s; s = cluster_writer_next (a, s))
     if (!s->said_lost[member])
       return cluster_rounds_said (c, a);
   return a->rec.round;

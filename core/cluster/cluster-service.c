@@ -97,7 +97,7 @@ refuse_shared (struct cluster *c, uint64_t op, const struct cluster_array *a)
   const struct cluster_session *s = NULL;
   const struct waiting *w;
 
-  while (by == NULL && (s = cluster_writer_next (c, a, s)))
+  while (by == NULL && (s = cluster_writer_next (a, s)))
     by = s->rec.part.length > 0 ? &s->rec : NULL;
   TAILQ_FOREACH (w, &c->waitings, link)
     if (by == NULL && w->kind == WAIT_ATTACH && w->array == a &&

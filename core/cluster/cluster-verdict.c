@@ -199,7 +199,7 @@ say_array (struct verdict *v, const struct cluster *c,
            a->rec.name, text);
     return;
   }
-  while ((writer = cluster_writer_next (c, a, writer)))
+  while ((writer = cluster_writer_next (a, writer)))
     if (writer->stopped[0])
       say (v, CLUSTER_ERROR,
            "Array %s has stopped: %s. Bring the member back, and it goes on by "
@@ -483,7 +483,7 @@ cluster_check (const struct cluster *c)
     assert (s->rec.writable || s->rec.part.length == 0);
     /* No other session writes what this one does. */
     for (const struct cluster_session *other = s;
-         s->rec.writable && (other = cluster_writer_next (c, a, other));)
+         s->rec.writable && (other = cluster_writer_next (a, other));)
       assert (s->rec.leases
                 ? other->rec.leases
                 : !cluster_parts_meet (&s->rec.part, &other->rec.part));

@@ -16,7 +16,7 @@ name_lost (const struct cluster *c, const struct cluster_array *a, char *text,
   const struct cluster_session *writer = NULL;
   char words[320];
 
-  while ((writer = cluster_writer_next (c, a, writer)))
+  while ((writer = cluster_writer_next (a, writer)))
     for (unsigned m = 0; m < a->layout.members; m++)
       if (writer->lost[m] && c->live_ms < writer->retry_live_ms[m]) {
         snprintf (

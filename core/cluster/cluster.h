@@ -966,8 +966,7 @@ bool cluster_parts_meet (const struct cluster_part *a,
 /* The sessions that write the array, one after the other; s: the last one, or NULL for
  * the first.  There are several where each has a part of the array.
  */
-struct cluster_session *cluster_writer_next (const struct cluster *c,
-                                             const struct cluster_array *a,
+struct cluster_session *cluster_writer_next (const struct cluster_array *a,
                                              const struct cluster_session *s);
 /* The first of them, or NULL: does anybody write? */
 struct cluster_session *cluster_array_writer (const struct cluster *c,

@@ -55,7 +55,7 @@ writers (void)
   struct cluster_session *s = NULL;
   unsigned count = 0;
 
-  while ((s = cluster_writer_next (engine, array (), s)))
+  while ((s = cluster_writer_next (array (), s)))
     count++;
   return count;
 }
