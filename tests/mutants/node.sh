@@ -146,8 +146,7 @@ mutant loss-is-planned test-cluster-words cluster-change.c \
 
 # Sessions that are over.
 mutant ended-session-is-not-told test-cluster-node cluster-end.c \
-  'if (a)
-    cluster_over_add (c, a, s->rec.id, false);' ''
+  'cluster_over_add (c, a, s->rec.id, false);' ''
 mutant order-is-not-stored test-cluster-node cluster-over.c \
   'a->rec.over[i].ordered = true;
         cluster_put_array (c, a);' 'a->rec.over[i].ordered = true;'
@@ -163,7 +162,7 @@ mutant shut-out-source-stays-open test-cluster-node cluster-node.c \
   'if (d->array && d->array->rec.member[d->position].state == MEMBER_JOINING)' 'if (0)'
 mutant read-only-changes-the-epoch test-cluster-node cluster-node.c \
   'if (c->read_only[0])
-      cluster_over_add (c, a, s->rec.id, true);' 'if (0)
+      cluster_over_add (c, s->array, s->rec.id, true);' 'if (0)
       ;'
 mutant old-database-guesses-the-epoch test-cluster-node cluster-over.c \
   'c->read_only[0] ? EPOCH_MAX - 1 : a->rec.epoch' 'a->rec.epoch'
