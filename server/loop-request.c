@@ -167,7 +167,6 @@ loop_input (struct loop *l, struct request *r)
   in->op = (uint64_t) (uintptr_t) r;
   in->now_ms = clock_boot_ms ();
   in->wall_ms = clock_wall_ms ();
-  in->unsaid = steps_unsaid (l);
   if (RAND_bytes (in->random, sizeof in->random) != 1) {
     log_line (CLUSTER_ERROR, "no random numbers from OpenSSL: stopped");
     abort ();

@@ -203,7 +203,9 @@ on_timer (uv_timer_t *handle)
    */
   take_durable (l);
   take_asked (l);
-  cluster_tick (l->cluster, loop_input (l, NULL));
+  loop_input (l, NULL);
+  l->input.unsaid = steps_unsaid (l);
+  cluster_tick (l->cluster, &l->input);
   pump (l);
   if (++l->ticks % LOAD_TICKS == 0)
     every_second (l);
