@@ -283,11 +283,13 @@ main (int argc, char *argv[])
          workload++)
       /* The host, weftd, all, then each member killed and cut. */
       for (role = 0; role < VICTIM_KILL + 2 * scenes[scene].n; role++)
-        for (boundary = (workload + role + series) % every; run (); boundary += every)
+        for (boundary = (workload + role + series) % every; run ();
+             boundary += every)
           ;
   sim_well ();
-  printf ("sim-crashes: %llu crashes, each at another boundary (--every %u %u); "
-          "%llu steps: no rule broken\n",
-          cases, every, series, steps);
+  printf (
+    "sim-crashes: %llu crashes, each at another boundary (--every %u %u); "
+    "%llu steps: no rule broken\n",
+    cases, every, series, steps);
   return 0;
 }
