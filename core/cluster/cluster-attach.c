@@ -497,8 +497,8 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
       return true;
     }
     cluster_tell_session (c, s, true);
-    cluster_wait_session (
-      put_off (c, WAIT_HOLDER, CHALLENGE_MS, in, a, attach), s);
+    cluster_wait_session (put_off (c, WAIT_HOLDER, CHALLENGE_MS, in, a, attach),
+                          s);
     return true;
   }
   TAILQ_FOREACH (w, &c->waitings, link)

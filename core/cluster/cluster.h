@@ -200,9 +200,9 @@ struct cluster_pace {
 struct cluster_array {
   TAILQ_ENTRY (cluster_array) link;
   TAILQ_HEAD (, cluster_session)
-  sessions;         /* that have not ended, in the order of all */
-  unsigned writers; /* how many of these write */
-  TAILQ_HEAD (, waiting) polls;            /* of theirs, as they came */
+  sessions;                     /* that have not ended, in the order of all */
+  unsigned writers;             /* how many of these write */
+  TAILQ_HEAD (, waiting) polls; /* of theirs, as they came */
   struct cluster_array_record rec;
   struct layout layout;
   struct cluster_disk *disk[ARRAY_MEMBERS_MAX]; /* of each member */
@@ -263,9 +263,9 @@ struct cluster_session {
   LIST_ENTRY (cluster_session) id_link;
   struct cluster_array *array; /* NULL: it has ended, and the array is gone */
   struct cluster_session_record rec;
-  struct waiting *poll;         /* its long poll; NULL: none now */
+  struct waiting *poll;            /* its long poll; NULL: none now */
   TAILQ_HEAD (, waiting) waitings; /* calls that wait for it, or are its own */
-  bool heard, alive; /* as for a disk, with SESSION_TTL_MS */
+  bool heard, alive;               /* as for a disk, with SESSION_TTL_MS */
   bool draining;
   uint64_t last_live_ms, answer; /* as of a disk */
   uint64_t epoch;    /* in which it works, as it says: it has a connection to
@@ -280,9 +280,9 @@ struct cluster_session {
   uint64_t fences,
     told_fences; /* who serves: up to which fence it refuses clients,
                     as it says, and as it was told */
-  struct cluster_lessee lessee; /* where it shares by leases */
-  struct cluster_doubt doubt;   /* of what it said last */
-  char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
+  struct cluster_lessee lessee;        /* where it shares by leases */
+  struct cluster_doubt doubt;          /* of what it said last */
+  char stopped[CLUSTER_REASON_BYTES];  /* why it serves nobody; "": it does */
   char process[CLUSTER_PROCESS_BYTES]; /* its process, in words of its node
                                           (plugin/process.h); "": unknown */
   bool lost[ARRAY_MEMBERS_MAX]; /* in-sync members that it has lost, and that
