@@ -4,7 +4,7 @@ An array process speaks to weftd, and to members, by way of proxies in the test'
 process.  These know each message, and stand still with one in their hands:
 
     p = Proxied(c)                          # p.admin is for admin=
-    trap = Trap([reply("granted")], lambda: stop(pid))
+    trap = Trap([reply("granted")], Process(pid).stop)
     p.trap = trap
     trap.wait()         # weftd has granted something, and the host has not read it
     ... SIGCONT ...
@@ -17,27 +17,14 @@ first message has it for good.
 
 import contextlib
 import json
-import os
-import pathlib
 import re
-import signal
 import socket
 import struct
 import threading
 import urllib.parse
 
-from wefttest import eventually
-
 WRITE = 1  # of NBD
 MAGIC = 0x25609513
-
-
-def stop(pid):
-    """SIGSTOP; it does nothing more when this returns."""
-    os.kill(pid, signal.SIGSTOP)
-    eventually(lambda: pathlib.Path(f"/proc/{pid}/stat").read_text()
-               .rpartition(")")[2].split()[0] == "T", every=0.001,
-               what=f"process {pid} to stop")
 
 
 # --- Matchers: each is asked (where, words, connection, before) of a message; `where`

@@ -65,7 +65,6 @@ class Served:
         return (self.c.dir / f"{name}.log").read_text(errors="replace")
 
     def _start(self, name, *words, under=()):
-        # The name of the cluster's directory is in it: see Cluster._ours.
         self.processes[name] = background(
             str(self.c.dir / f"{name}.log"), *under, "nbdkit", "-f", "-P",
             str(self.c.dir / f"{name}.served"), *words,

@@ -91,6 +91,54 @@ def eventually(check, seconds=30, every=0.1, what=None):
         time.sleep(every)
 
 
+class Process:
+    """One of which only the number is known: whoever asks when it may have ended asks by
+    this.  The number alone is soon another process's, or a thread's, and /proc/NUMBER is
+    there for a thread, too."""
+
+    def __init__(self, pid, begin=None):
+        """It runs now; or begin: it has begun then, in the kernel's ticks."""
+        self.pid, self.begin = pid, begin
+        if begin is None:
+            status = pathlib.Path(f"/proc/{pid}/status").read_text(errors="replace")
+            assert f"\nTgid:\t{pid}\n" in status, f"{pid} is a thread's number"
+            self.begin = int(_stat(pid)[19])
+
+    @classmethod
+    def of(cls, file):
+        """As a devcluster writes it down."""
+        return cls(*map(int, file.read_text().split()))
+
+    def alive(self):
+        """It runs, or a thread of it does, which may hold its files yet."""
+        stat = _stat(self.pid)
+        return bool(stat) and int(stat[19]) == self.begin and \
+            (stat[0] not in "ZX" or int(stat[17]) > 1)
+
+    def stop(self):
+        """SIGSTOP; it does nothing more when this returns, in no thread."""
+        os.kill(self.pid, signal.SIGSTOP)
+        eventually(lambda: all(stat[0] in "TZX" for stat in map(
+            lambda tid: _stat(f"{self.pid}/task/{tid}"),
+            os.listdir(f"/proc/{self.pid}/task")) if stat), every=0.001,
+                   what=f"process {self.pid} to stop")
+
+    def kill(self):
+        if self.alive():
+            os.kill(self.pid, signal.SIGKILL)
+            eventually(lambda: not self.alive(), every=0.005,
+                       what=f"process {self.pid} to end")
+
+
+def _stat(task):
+    """The fields of /proc/TASK/stat, from the state on; none: it has ended."""
+    try:
+        return pathlib.Path(f"/proc/{task}/stat").read_text(errors="replace") \
+            .rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def idle_threads(pid):
     """How many threads an array process has before there is a client.  (nbdkit says
     that it is ready a moment before the last of them begins.)"""
@@ -156,30 +204,23 @@ class Cluster:
 
     def pid(self, name):
         """Of a process that runs."""
+        return self.process(name).pid
+
+    def process(self, name):
         assert self.running(name), f"{name} does not run"
-        return int((self.dir / f"{name}.pid").read_text())
+        return Process.of(self.dir / f"{name}.pid")
 
     def running(self, name):
         file = self.dir / f"{name}.pid"
-        return file.exists() and self._ours(int(file.read_text()))
-
-    def _ours(self, pid):
-        # The command line of a zombie is empty.
-        try:
-            line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            return False
-        return os.fsencode(f"{self.dir}/") in line
+        return file.exists() and Process.of(file).alive()
 
     def _signal(self, names, number):
-        pids = [self.pid(name) for name in names]
+        processes = [self.process(name) for name in names]
         self.down_on_purpose |= set(names)
-        for pid in pids:
-            os.kill(pid, number)
-        eventually(lambda: not any(map(self._ours, pids)), every=0.005,
+        for p in processes:
+            os.kill(p.pid, number)
+        eventually(lambda: not any(p.alive() for p in processes), every=0.005,
                    what=f"{names} to end")
-        for name in names:  # some other process of ours may get its number
-            (self.dir / f"{name}.pid").unlink()
 
     def kill(self, *names):
         """All of them at one moment, as near as it gets."""

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -34,15 +35,21 @@
 /* --- Sessions on this host ----------------------------------------------- */
 
 /* Is process `pid` of this host an array process of that name?  So an array
- * process is recognised also where it gives itself another node's name.
+ * process is recognised also where it gives itself another node's name.  The number
+ * of one that has ended may be a thread's by now, which /proc shows like a process.
  */
 static bool
 process_serves (uint64_t pid, const char *name)
 {
   char path[64], text[8192], wanted[NAME_BYTES_MAX + 16];
+  int process = pidfd_open ((pid_t) pid, 0);
   size_t n, length;
   FILE *f;
 
+  if (process == -1 && (errno == EINVAL || errno == ENOENT))
+    return false;
+  if (process != -1)
+    close (process);
   snprintf (path, sizeof path, "/proc/%" PRIu64 "/cmdline", pid);
   length = (size_t) snprintf (wanted, sizeof wanted, "array=%s", name) + 1;
   f = fopen (path, "re");

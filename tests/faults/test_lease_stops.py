@@ -23,12 +23,12 @@ import pytest
 
 from arraystate import content, wait_in_sync
 from copies import check_copies, model_of
-from heldmessages import (Proxied, Trap, answer_to, next_request, reply, request, stop,
+from heldmessages import (Proxied, Trap, answer_to, next_request, reply, request,
                           write)
 from nbdclient import connected
 from nbdkitproc import Nbdkit
 from sectorhistory import SECTOR, Client, History
-from wefttest import at_once, eventually
+from wefttest import Process, at_once, eventually
 
 # One after the other: each has thousands of threads, mostly of nbdkit, which has 16 for
 # each connection, and a machine has 32768 at most.
@@ -96,7 +96,7 @@ class Host:
         one.start()
 
     def stop(self):
-        stop(self.process.pid)
+        Process(self.process.pid).stop()
 
     def until_done(self, times):
         for one in self.clients:
@@ -367,7 +367,7 @@ def weftd_decides(cluster, seed, step, act, **how):
 
 def weftd_is_stopped(cluster, seed, step):
     for w, trap in weftd_decides(cluster, seed, step,
-                                 lambda c: stop(c.pid("weftd")), keep=[0]):
+                                 lambda c: c.process("weftd").stop(), keep=[0]):
         # Besides, it may have been started anew, and it is asked again each second.
         w.patience = STANDS_S + 5
         time.sleep(STANDS_S)

@@ -12,6 +12,7 @@ Pass:  no number comes twice, and none is left out; neither program ever loses a
        from the last number that was written.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -132,8 +133,9 @@ class Host:
         """All that runs on it, at one moment, as near as it gets."""
         pids = run("ip", "netns", "pids", self.net.network.tag + self.name)
         for pid in pids.stdout.split():
-            os.kill(int(pid), signal.SIGKILL)
-            Cluster.killed += 1
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(int(pid), signal.SIGKILL)
+                Cluster.killed += 1
         for name in (f"serve-{self.name}", f"sanlock-{self.name}"):
             if name in self.net.processes:
                 self.net.processes.pop(name).wait()

@@ -21,7 +21,7 @@ from arraystate import Pending, wait_state
 from copies import check_copies, model_of
 from nbdclient import connected, refuses
 from nbdkitproc import Nbdkit, NotStarted, array_of, refused
-from wefttest import eventually, run
+from wefttest import Process, eventually, run
 
 UNIT = 64 << 10
 
@@ -165,18 +165,18 @@ def test_in_the_background_it_is_another_process(array, tmp_path):
     run("nbdkit", "-P", pid, "-U", tmp_path / "s", *array_of(array, "n0"))
     # It is written when the process that we have waited for is gone.
     eventually(lambda: pid.exists() and pid.read_text().endswith("\n"))
-    number = int(pid.read_text())
+    process = Process(int(pid.read_text()))
     try:
         line = refused(*array_of(array, "n0"))
         assert "n0" in line
         # Silent, but alive.
-        os.kill(number, signal.SIGSTOP)
+        process.stop()
         took, second = started(array, "n0")
         with second:
             assert took > TTL_S / 2
-            os.kill(number, signal.SIGCONT)
+            os.kill(process.pid, signal.SIGCONT)
     finally:
-        os.kill(number, signal.SIGKILL)
+        process.kill()
 
 
 class Writes:

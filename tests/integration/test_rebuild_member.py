@@ -19,7 +19,7 @@ import pytest
 from badspots import fail_flush, mend, preload, spoil
 from memberhost import CLEAR, batch
 from memberscene import EXTENT, HEADER, MIB, UNIT, scene
-from wefttest import eventually
+from wefttest import Process, eventually
 
 LAYOUTS = [("raid-x", 3), ("raid-x", 4), ("raid-10", 4), ("chained", 3),
            ("rotated", 4), ("raid-1", 2), ("raid-1", 3)]
@@ -187,7 +187,7 @@ def test_source_that_forgets_is_read_again(scene, seed):
         s.write(doors, unit, rnd.randbytes(s.unit))
     s.begin(rate=8 * MIB)
     s.copied_some(8 * MIB)
-    os.kill(s.disks[0].pid, signal.SIGSTOP)
+    Process(s.disks[0].pid).stop()
     time.sleep(0.5)  # what it has answered is taken in
     unstable = s.joiner.dirty()
     s.disks[0].kill()
@@ -207,7 +207,7 @@ def test_source_that_hangs_holds_nothing_for_long(scene, seed):
     s.begin(rate=8 * MIB)
     doors = s.doors()
     s.copied_some()
-    os.kill(s.disks[0].pid, signal.SIGSTOP)
+    Process(s.disks[0].pid).stop()
     eventually(lambda: "no answer" in (s.progress["waits"] or ""))
     begin = time.monotonic()
     for e in range(15):

@@ -7,15 +7,7 @@ import subprocess
 import pytest
 
 from nbdclient import connected
-from wefttest import BUILD, SOURCE, http, run
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            return f.read() != b""
-    except FileNotFoundError:
-        return False
+from wefttest import BUILD, SOURCE, Process, http, run
 
 
 def test_status_describes_every_process(cluster):
@@ -26,7 +18,7 @@ def test_status_describes_every_process(cluster):
     hosts = {m["uri"].split("/")[2].split(":")[0] for m in s["members"]}
     assert hosts == {"127.0.0.1", "127.0.0.2", "127.0.0.3"}
     for p in c.processes():
-        assert p["state"] == "running" and alive(p["pid"])
+        assert p["state"] == "running" and Process(p["pid"]).alive()
     for m in s["members"]:
         assert os.path.getsize(m["file"]) == 32 << 20
         # Where the data begins, as the disk itself has it.
@@ -39,10 +31,10 @@ def test_status_describes_every_process(cluster):
 
 def test_kill_and_start_keep_the_port(cluster):
     c = cluster(members=3, size="32M")
-    before = dict(c.weftd)
+    before, process = dict(c.weftd), c.process("weftd")
     c.may_end("weftd")
     c.devcluster("kill", c.dir, "weftd")
-    assert not alive(before["pid"])
+    assert not process.alive()
     assert c.status()["weftd"] == {**before, "pid": None, "state": "down"}
     c.start("weftd")
     after = c.weftd
@@ -63,22 +55,34 @@ def test_down_ends_its_own_processes_and_no_other(cluster):
     other = cluster(members=3, size="32M")
     assert {p["uri"] for p in c.processes()}.isdisjoint(
         p["uri"] for p in other.processes())
-    pids = [p["pid"] for p in c.processes()]
+    ours = [Process(p["pid"]) for p in c.processes()]
+    others = [Process(p["pid"]) for p in other.processes()]
     c.stop("m0")
 
-    # A stranger that has got the pid of a process that is no more.
+    # Others that have got the pid of a process that is no more: a stranger, a thread
+    # of one of its own, and a process of its own.
     stranger = subprocess.Popen(["sleep", "1000"])
+    weftd = c.pid("weftd")
+    thread = max(map(int, os.listdir(f"/proc/{weftd}/task")))
+    with pytest.raises(AssertionError, match="thread's number"):
+        Process(thread)
+    begin = c.process("m1").begin
     try:
         c.kill("m1")
-        (c.dir / "m1.pid").write_text(f"{stranger.pid}\n")
-        assert c.status()["members"][1]["state"] == "down"
+        for pid in (stranger.pid, thread, weftd):
+            (c.dir / "m1.pid").write_text(f"{pid} {begin - 1}\n")
+            assert not c.running("m1")
+            assert c.status()["members"][1]["state"] == "down"
+            assert "not running" in c.devcluster("kill", c.dir, "m1",
+                                                 check=False).stderr
+        (c.dir / "m1.pid").write_text(f"{stranger.pid} {begin}\n")
         c.down()
         assert stranger.poll() is None
     finally:
         stranger.kill()
         stranger.wait()
-    assert not any(alive(p) for p in pids)
-    assert all(alive(p["pid"]) for p in other.processes())
+    assert not any(p.alive() for p in ours)
+    assert all(p.alive() for p in others)
     c.down()  # says nothing and does nothing
 
 
@@ -114,7 +118,7 @@ def test_several_writers(cluster):
     assert not any(a["pid"] for a in c.status()["arrays"])
     c.up()
     assert [a["part"] for a in c.arrays] == parts
-    assert all(alive(a["pid"]) for a in c.arrays)
+    assert all(c.running(a["name"]) for a in c.arrays)
     assert len(c.get("/api/v1/sessions")["sessions"]) == 3
 
 
@@ -129,7 +133,7 @@ def test_up_on_a_running_cluster_says_so(cluster):
     p = c.devcluster("up", c.dir, check=False)
     assert p.returncode == 1 and "running already" in p.stderr
     assert "devcluster down" in p.stderr
-    assert all(alive(p["pid"]) for p in c.processes())
+    assert all(c.running(p["name"]) for p in c.processes())
 
 
 @pytest.mark.parametrize("words, said", [
@@ -151,7 +155,7 @@ def test_bad_options_leave_nothing_running(tmp_path, words, said):
             check=False)
     assert p.returncode != 0 and said in p.stderr
     for f in (tmp_path / "c").glob("*.pid"):
-        assert not alive(f.read_text().strip())
+        assert not Process.of(f).alive()
 
 
 def test_without_a_cluster(tmp_path):
@@ -206,6 +210,8 @@ def test_quickstart(tmp_path):
         assert "h2 serves it now" in p.stdout
         assert "now it writes where h1 did" in p.stdout
         state = q.status()
+        processes = [Process(p["pid"]) for p in
+                     (state["weftd"], state["array"], *state["members"]) if p["pid"]]
         assert state["members"][2]["state"] == "down"
         status, page = http("GET", state["admin"] + "/")
         assert status == 200 and page
@@ -224,8 +230,7 @@ def test_quickstart(tmp_path):
     finally:
         q.run("stop")
     assert not q.dir.exists()
-    pids = [state["weftd"], state["array"], *state["members"]]
-    assert not any(p["pid"] and alive(p["pid"]) for p in pids)
+    assert not any(p.alive() for p in processes)
     assert "nothing runs" in q.run("stop").stdout
 
 

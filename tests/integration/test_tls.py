@@ -27,7 +27,7 @@ from certificates import Authority, nbd_connect
 from copies import check_copies, model_of
 from nbdkitproc import Nbdkit, NotStarted
 from weftctlproc import FAILED, ctl
-from wefttest import eventually, free_port, run
+from wefttest import Process, eventually, free_port, run
 
 UNIT = 64 << 10
 MIB = 1 << 20
@@ -234,9 +234,9 @@ def map_words(tmp_path):
 def end(pid):
     """Of the nbdkit that writes this file."""
     eventually(lambda: pid.exists() and pid.read_text().strip(), every=0.02)
-    number = int(pid.read_text())
-    os.kill(number, signal.SIGTERM)
-    eventually(lambda: not os.path.exists(f"/proc/{number}/exe"), every=0.02)
+    process = Process(int(pid.read_text()))
+    os.kill(process.pid, signal.SIGTERM)
+    eventually(lambda: not process.alive(), every=0.02)
 
 
 def refusal(*command, **kw):

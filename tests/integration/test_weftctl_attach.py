@@ -20,7 +20,7 @@ from nbdclient import connected
 from nbdkitproc import Nbdkit
 from servedarray import Served
 from weftctlproc import FAILED, OK, REFUSED, USAGE, ctl
-from wefttest import digest, eventually, run
+from wefttest import Process, digest, eventually, run
 
 MIB = 1 << 20
 
@@ -72,6 +72,7 @@ def test_attach_starts_an_array_process(cluster, ctl, tmp_path):
     size = c.get("/api/v1/arrays/a")["size"]
     assert int(run("blockdev", "--getsize64", device).stdout) == size
     first = session(c)
+    process = Process(first["pid"])
     assert first["uri"].startswith("nbd+unix:///?socket=/tmp/weft-run-")
     assert first["mode"] == "rw"
     # Again is no second time.
@@ -87,7 +88,7 @@ def test_attach_starts_an_array_process(cluster, ctl, tmp_path):
     run("umount", mnt)
 
     assert w("detach", "a") == "array a: detached\n"
-    assert not os.path.exists(f"/proc/{first['pid']}/exe")
+    assert not process.alive()
     # The kernel lets it go when nobody has it open, be it to look what it is.
     eventually(lambda: device not in run("losetup", "-a").stdout)
     assert session(c) is None
@@ -344,14 +345,14 @@ def test_attach_survives_the_death_of_the_array_process(cluster, ctl):
     with open(device, "r+b", buffering=0) as f:
         f.write(b"flushed!" * 512)
         os.fsync(f.fileno())
-    dead = session(c)["pid"]
-    os.kill(dead, 9)
+    dead = session(c)
+    Process(dead["pid"]).kill()
     # Its own host need not wait until the dead one has been silent for its time.
     begin = time.monotonic()
     p = run("weftctl", "attach", "a", "--fuse", env=w.env)
     assert time.monotonic() - begin < 5
     assert "could not be flushed" in p.stderr
-    assert session(c)["pid"] != dead
+    assert session(c)["session"] != dead["session"]
     with open(p.stdout.strip(), "rb", buffering=0) as f:
         assert f.read(4096) == b"flushed!" * 512
     w("detach", "a")
@@ -388,7 +389,8 @@ def test_attach_after_an_eviction(cluster, ctl, tmp_path):
     files = write_tree(device, mnt)
     run("mount", "-o", "ro", device, mnt)
     try:
-        old = evict(c)
+        process = Process(session(c)["pid"])
+        evict(c)
         eventually(lambda: not reads(device))
         p = run("weftctl", "attach", "a", "--fuse", env=w.env, check=False)
     finally:
@@ -402,8 +404,8 @@ def test_attach_after_an_eviction(cluster, ctl, tmp_path):
     assert f"each read from {device} fails" in p.stderr
     new = p.stdout.strip()
     assert reads(new) and read_tree(new, mnt) == files
-    assert session(c)["pid"] != old["pid"]
-    assert not os.path.exists(f"/proc/{old['pid']}/exe")
+    assert not process.alive()
+    assert session(c)["pid"] != process.pid
     assert w("attach", "a", "--fuse").strip() == new
     w("detach", "a")
 
@@ -437,7 +439,7 @@ def test_print_uri_after_an_eviction(cluster, ctl):
     w("attach", "a", "--print-uri")
     old = evict(c)
     uri = w("attach", "a", "--print-uri").strip()
-    assert session(c)["pid"] != old["pid"]
+    assert session(c)["session"] != old["session"]
     run("nbdcopy", uri, "null:")
     w("detach", "a")
 
@@ -446,7 +448,7 @@ def test_detach_beside_a_copy_of_the_mounts(cluster, ctl):
     """As a container may have one: nbdfuse's file stays mounted there."""
     c = cluster(members=3, size="32M")
     w = ctl(c)
-    record = w.json("attach", "a", "--fuse")
+    fuse = Process(w.json("attach", "a", "--fuse")["fuse"]["pid"])
     with subprocess.Popen(
             ["unshare", "--mount", "--propagation", "private", "sh", "-c",
              "grep -c $0/ /proc/self/mountinfo; exec cat",
@@ -454,7 +456,7 @@ def test_detach_beside_a_copy_of_the_mounts(cluster, ctl):
             stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == "1\n"
         w("detach", "a")
-        assert not os.path.exists(f"/proc/{record['fuse']['pid']}/exe")
+        assert not fuse.alive()
         assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
         assert other.poll() is None
 
@@ -462,8 +464,7 @@ def test_detach_beside_a_copy_of_the_mounts(cluster, ctl):
 def test_detach_after_the_death_of_nbdfuse(cluster, ctl):
     c = cluster(members=3, size="32M")
     w = ctl(c)
-    record = w.json("attach", "a", "--fuse")
-    os.kill(record["fuse"]["pid"], 9)
+    Process(w.json("attach", "a", "--fuse")["fuse"]["pid"]).kill()
     p = run("weftctl", "detach", "a", env=w.env, check=False)
     assert p.returncode in (OK, FAILED)
     assert "Traceback" not in p.stderr
