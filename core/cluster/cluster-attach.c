@@ -54,8 +54,7 @@ in_the_way (const struct cluster_session *s,
  * others; NULL: none is.
  */
 static struct cluster_session *
-holder_of (const struct cluster *c, const struct cluster_array *a,
-           const struct cluster_attach *attach)
+holder_of (const struct cluster_array *a, const struct cluster_attach *attach)
 {
   struct cluster_session *s = NULL, *silent = NULL;
 
@@ -69,17 +68,17 @@ holder_of (const struct cluster *c, const struct cluster_array *a,
   return silent;
 }
 
-/* Does this one write beside others, when all have gone that are in its way? */
+/* Does this one write where nobody else does, when all have gone that are in its way? */
 static bool
-is_beside (const struct cluster *c, const struct cluster_array *a,
-           const struct cluster_attach *attach)
+writes_alone (const struct cluster_array *a,
+              const struct cluster_attach *attach)
 {
   const struct cluster_session *s = NULL;
 
-  while (attach->writable && (s = cluster_writer_next (a, s)))
+  while ((s = cluster_writer_next (a, s)))
     if (!in_the_way (s, attach))
-      return true;
-  return false;
+      return false;
+  return attach->writable;
 }
 
 /* quiet: the holder may be replaced when it has been silent for long enough. */
@@ -349,7 +348,7 @@ static bool
 refuse_right (struct cluster *c, uint64_t op, const struct cluster_array *a,
               const struct cluster_attach *attach, bool *takes_over)
 {
-  const struct cluster_session *s = holder_of (c, a, attach);
+  const struct cluster_session *s = holder_of (a, attach);
   const char *name = a->rec.name, *node = attach->node;
 
   *takes_over = attach->takeover &&
@@ -628,7 +627,7 @@ end_holders (struct cluster *c, struct cluster_array *a,
       refuse_held (c, w->op, a, rec, 0, false);
       cluster_wait_end (c, w);
     }
-  while ((old = holder_of (c, a, attach))) {
+  while ((old = holder_of (a, attach))) {
     any = true;
     if (attach->takeover)
       snprintf (why, sizeof why, "was told to");
@@ -684,7 +683,7 @@ refuse_early (struct cluster *c, uint64_t op, struct cluster_array *a,
 static void
 attach_begin (struct cluster *c, const struct cluster_input *in,
               struct cluster_array *a, const struct cluster_attach *attach,
-              const uint8_t states[])
+              bool fences, const uint8_t states[])
 {
   struct cluster_session_record rec = { .pid = attach->pid,
                                         .writable = attach->writable,
@@ -694,7 +693,6 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
                                         .by_admin = attach->by_admin,
                                         .exports = attach->exports };
   struct cluster_change next;
-  bool fences = attach->writable && !is_beside (c, a, attach);
   struct waiting *w;
 
   memcpy (&rec.id, in->random, sizeof rec.id);
@@ -745,7 +743,7 @@ attach_try (struct cluster *c, const struct cluster_input *in,
   struct cluster_session *s;
   uint8_t states[ARRAY_MEMBERS_MAX];
   unsigned count = 0;
-  bool beside = !asked->writable || is_beside (c, a, asked);
+  bool fences = writes_alone (a, asked);
 
   if (a->rec.change.epoch == 0)
     cluster_old_judge (c, a);
@@ -763,15 +761,15 @@ attach_try (struct cluster *c, const struct cluster_input *in,
            !attach_again (c, in->op, a, attach) &&
            !refuse_part (c, in->op, a, attach) &&
            !refuse_many (c, in->op, a, attach) &&
-           !(beside && refuse_full (c, in->op, a)) &&
+           !(!fences && refuse_full (c, in->op, a)) &&
            !refuse_service (c, in->op, a, attach) &&
            !(attach->service    ? stand_by (c, in, a, attach, last)
              : attach->writable ? refuse_writer (c, in, a, attach, last)
                                 : false) &&
-           !(beside && refuse_beside (c, in->op, a)) &&
+           !(!fences && refuse_beside (c, in->op, a)) &&
            !refuse_creating (c, in->op, a) &&
            !refuse_members (c, in->op, a, false, states))
-    attach_begin (c, in, a, attach, states);
+    attach_begin (c, in, a, attach, fences, states);
 }
 
 void

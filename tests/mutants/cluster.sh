@@ -57,7 +57,7 @@ mutant ended-holder-is-not-asked test-cluster-attach cluster-candidates.c \
   'holder->poll == NULL &&
           cluster_session_silent_ms (c, holder) >= CHALLENGE_MS)' '1)'
 mutant takeover-leaves-the-old-session test-cluster-attach cluster-attach.c \
-  'while ((old = holder_of (c, a, attach)))' 'while (0 && (old = holder_of (c, a, attach)))'
+  'while ((old = holder_of (a, attach)))' 'while (0 && (old = holder_of (a, attach)))'
 
 # Several that write.
 mutant parts-overlap test-cluster-part cluster-attach.c \
