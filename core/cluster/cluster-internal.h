@@ -1048,6 +1048,59 @@ bool cluster_array_loss_refused (struct cluster *c, uint64_t op,
 bool cluster_array_delete_refused (struct cluster *c, uint64_t op,
                                    const char *name);
 
+/* cluster-attachable.c */
+/* Is what is to be granted so in the way of the attach?  Is this session?  Who is silent
+ * is, whatever it writes: it would hold up the next change of epoch.
+ */
+bool cluster_attach_conflicts (const struct cluster_session_record *rec,
+                               const struct cluster_attach *attach);
+bool cluster_attach_in_the_way (const struct cluster_session *s,
+                                const struct cluster_attach *attach);
+/* The session that is in the way of one that is to write, one that is not silent before
+ * others; NULL: none is.
+ */
+struct cluster_session *
+cluster_attach_holder (const struct cluster_array *a,
+                       const struct cluster_attach *attach);
+/* Does this one write where nobody else does, when all have gone that are in its way?
+ * Then all members are fenced for it.
+ */
+bool cluster_attach_alone (const struct cluster_array *a,
+                           const struct cluster_attach *attach);
+/* Is the member missing?  late: it is as well if it has not confirmed in time. */
+bool cluster_attach_missing (const struct cluster_array *a, unsigned member,
+                             bool late, const char **why);
+/* Refuse: this one holds the array.  quiet: it may be replaced when it has been silent
+ * for long enough.
+ */
+struct cluster_problem *cluster_attach_refuse_held (
+  struct cluster *c, uint64_t op, const struct cluster_array *a,
+  const struct cluster_session_record *holder, uint64_t silent_ms, bool quiet);
+/* Refuse an attach for who asks (*takes_over: he may take the array from a holder that
+ * is heard); for what he asks for; for the array as it is now.  True: refused.  fences:
+ * as of cluster_attach_alone.  states: in which the array starts.
+ */
+bool cluster_attach_refuse_asker (struct cluster *c, uint64_t op,
+                                  const struct cluster_array *a,
+                                  const struct cluster_attach *attach,
+                                  bool *takes_over);
+bool cluster_attach_refuse_wish (struct cluster *c, uint64_t op,
+                                 const struct cluster_array *a,
+                                 const struct cluster_attach *attach,
+                                 bool fences);
+bool cluster_attach_refuse_now (struct cluster *c, uint64_t op,
+                                struct cluster_array *a, bool fences,
+                                uint8_t states[]);
+/* Two reasons of the last kind.  One of the others that write has lost a member, or does
+ * not know yet that one was started again.  A member is missing (late: as above) that
+ * can't be left out, for that would lose something, or it is just being started.
+ */
+bool cluster_attach_refuse_beside (struct cluster *c, uint64_t op,
+                                   const struct cluster_array *a);
+bool cluster_attach_refuse_members (struct cluster *c, uint64_t op,
+                                    struct cluster_array *a, bool late,
+                                    uint8_t states[]);
+
 /* cluster-attach.c */
 /* An attach has waited too long for members to confirm: go on without them, or
  * refuse it.

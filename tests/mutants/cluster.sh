@@ -57,17 +57,17 @@ mutant ended-holder-is-not-asked test-cluster-attach cluster-candidates.c \
   'holder->poll == NULL &&
           cluster_session_silent_ms (c, holder) >= CHALLENGE_MS)' '1)'
 mutant takeover-leaves-the-old-session test-cluster-attach cluster-attach.c \
-  'while ((old = holder_of (a, attach)))' 'while (0 && (old = holder_of (a, attach)))'
+  'while ((old = cluster_attach_holder (a, attach)))' 'while (0)'
 
 # Several that write.
-mutant parts-overlap test-cluster-part cluster-attach.c \
+mutant parts-overlap test-cluster-part cluster-attachable.c \
   'cluster_parts_meet (&rec->part, &attach->part);' \
   'rec->part.length == 0;'
-mutant part-of-no-units test-cluster-part cluster-attach.c \
+mutant part-of-no-units test-cluster-part cluster-attachable.c \
   'part->offset % a->layout.unit == 0 &&' ''
-mutant part-beyond-the-end test-cluster-part cluster-attach.c \
+mutant part-beyond-the-end test-cluster-part cluster-attachable.c \
   'part->length <= size - part->offset &&' ''
-mutant one-too-many-writes test-cluster-part cluster-attach.c \
+mutant one-too-many-writes test-cluster-part cluster-attachable.c \
   'if (count < WRITERS_MAX)' 'if (1)'
 mutant part-is-given-before-its-end-is-confirmed test-cluster-part cluster-attach.c \
   'else if (!cluster_over_waits (a, 0) &&' 'else if ('
@@ -88,8 +88,9 @@ mutant joiner-begins-anew-only-at-once test-cluster-part cluster-rebuild.c \
 mutant nearly-joined-goes-on-when-one-of-several-ends test-cluster-part cluster-end.c \
   'counts |= states[m] == MEMBER_IN_SYNC;' ';'
 mutant one-that-has-ended-hides-one-that-is-well test-cluster-part cluster-attach.c \
-  'if (in_the_way (s, attach) && !cluster_service_gone (c, s, attach))
-      break;' 'if (in_the_way (s, attach)) {
+  'if (cluster_attach_in_the_way (s, attach) &&
+        !cluster_service_gone (c, s, attach))
+      break;' 'if (cluster_attach_in_the_way (s, attach)) {
       if (cluster_service_gone (c, s, attach)) s = NULL;
       break;
     }'
@@ -114,8 +115,8 @@ mutant one-apart-stays-for-ever test-cluster-part cluster-end.c \
 mutant missing-member-keeps-one-more-out test-cluster-part cluster-attach.c \
   '    cluster_change_put_out (c, a, states);
   }' '  }'
-mutant silent-one-keeps-parts test-cluster cluster-attach.c \
-  'return !s->alive || conflicts (&s->rec, attach);' 'return conflicts (&s->rec, attach);'
+mutant silent-one-keeps-parts test-cluster cluster-attachable.c \
+  'return !s->alive || cluster_attach_conflicts' 'return cluster_attach_conflicts'
 mutant zeroes-are-made-by-anybody test-cluster-part cluster-bad.c \
   's->alive && cluster_part_has (&s->rec.part, offset, length)' 's->alive'
 mutant fence-of-a-node-forgets-a-part test-cluster-part cluster-fence.c \
@@ -173,7 +174,7 @@ mutant lessee-ends-one-that-lives test-cluster-lease cluster-lessee.c \
   '|| !cluster_service_gone (c, other, &word))' ')'
 mutant nobody-is-woken-for-a-lease test-cluster-lease cluster-tell.c \
   's->lessee.told_news != s->lessee.news ||' ''
-mutant lessee-beside-a-part test-cluster-lease cluster-attach.c \
+mutant lessee-beside-a-part test-cluster-lease cluster-attachable.c \
   '!(rec->leases && attach->leases)' '!(rec->leases || attach->leases)'
 
 # Members that go out.
@@ -198,7 +199,7 @@ mutant no-copy-of-one-thing-keeps-all-others test-cluster-copies cluster-copies.
   'layout_loss (&a->layout, after, NULL) == 0'
 mutant attach-that-came-to-nothing-puts-a-member-out test-cluster-attach cluster-epoch.c \
   'if (leaves)' 'if (0)'
-mutant attach-leaves-the-last-copy-out test-cluster-attach cluster-attach.c \
+mutant attach-leaves-the-last-copy-out test-cluster-attach cluster-attachable.c \
   'if (!starting && !cluster_change_loses (a, states))' 'if (!starting)'
 mutant reader-puts-a-member-out test-cluster-attach cluster-lost.c \
   'if (refuse_reader (c, op, s, a, member) ||' 'if ('
@@ -301,8 +302,8 @@ mutant stranger-speaks-for-a-disk test-cluster-doubt cluster-admit.c \
          !cluster_doubt_disk (c, op, d, hb) &&' \
   '!cluster_doubt_disk (c, op, d, hb) &&
          !(d && refuse_elsewhere (c, op, d, hb)) &&'
-mutant doubted-array-is-attached test-cluster-doubt cluster-attach.c \
-  '!cluster_doubt_refuse (c, in->op, a) &&' ''
+mutant doubted-array-is-attached test-cluster-doubt cluster-attachable.c \
+  'cluster_doubt_refuse (c, op, a) ||' ''
 mutant doubted-array-s-member-goes-out test-cluster-doubt cluster-lost.c \
   'if (cluster_doubt_refuse (c, in->op, a))' 'if (0)'
 mutant shut-out-joiner-goes-on test-cluster-doubt cluster-rebuild.c \
@@ -530,23 +531,23 @@ mutant order-for-ever test-cluster-bad cluster-bad.c \
   's->loss && c->live_ms - s->loss->live_ms < LOSS_MS ?' 's->loss ?'
 
 # Who may attach.
-mutant any-node-attaches test-cluster-allow cluster-attach.c \
+mutant any-node-attaches test-cluster-allow cluster-attachable.c \
   'if (!attach->by_admin && !cluster_allowed (a, node, attach->writable)) {' 'if (0) {'
-mutant list-binds-an-administrator test-cluster-allow cluster-attach.c \
+mutant list-binds-an-administrator test-cluster-allow cluster-attachable.c \
   'if (!attach->by_admin && !cluster_allowed' 'if (!cluster_allowed'
 mutant reader-writes test-cluster-allow cluster-allowed.c \
   '(n && (n->writable || !writable));' 'n != NULL;'
-mutant any-node-takes-over test-cluster-allow cluster-attach.c \
+mutant any-node-takes-over test-cluster-allow cluster-attachable.c \
   '(attach->by_admin || cluster_allowed_failover (a, node));' 'true;'
 mutant writer-has-failover test-cluster-allow cluster-allowed.c \
   '(n && n->failover);' '(n && n->writable);'
-mutant silent-holder-needs-failover test-cluster-allow cluster-attach.c \
+mutant silent-holder-needs-failover test-cluster-allow cluster-attachable.c \
   'cluster_session_silent_ms (c, s) >= QUIET_MS)
     return false;' '0)
     return false;'
 mutant takeover-goes-round-the-service test-cluster-allow cluster-attach.c \
-  '!refuse_right (c, in->op, a, asked, &attach->takeover) &&' \
-  '!refuse_right (c, in->op, a, asked, &(bool){ false }) &&'
+  'if (!cluster_attach_refuse_asker (c, in->op, a, asked, &attach->takeover) &&' \
+  'if (!cluster_attach_refuse_asker (c, in->op, a, asked, &(bool){ false }) &&'
 mutant old-array-lets-nobody-in test-cluster-allow cluster-allowed.c \
   'return !a->rec.allow.listed || (n && (n->writable' 'return (n && (n->writable'
 mutant old-array-has-no-takeover test-cluster-allow cluster-allowed.c \
@@ -594,9 +595,9 @@ mutant serves-beside-a-living-one test-cluster-service cluster-candidates.c \
 mutant serves-beside-one-that-is-let-in test-cluster-service cluster-candidates.c \
   'if (w->kind == WAIT_ATTACH && w->grant->writable)
       return false;' ''
-mutant any-node-serves test-cluster-service cluster-attach.c \
+mutant any-node-serves test-cluster-service cluster-attachable.c \
   'cluster_service_find (a, attach->node) == a->rec.service_nodes)' '0)'
-mutant served-array-is-written-aside test-cluster-service cluster-attach.c \
+mutant served-array-is-written-aside test-cluster-service cluster-attachable.c \
   '!attach->service && attach->writable && a->rec.service_nodes > 0 &&' '0 &&'
 mutant first-come-serves test-cluster-service cluster-candidates.c \
   'rank (c, a, other) < rank (c, a, i))
@@ -694,8 +695,8 @@ mutant fence-waits-for-silent-servers test-cluster-service cluster-fence.c \
   'if (cluster_session_guarded (s) && !s->rec.ended && !s->alive)' 'if (0)'
 mutant fence-unconfirmed-is-done test-cluster-service cluster-fence.c \
   'else if (cluster_fence_done (c, w))' 'else if (1)'
-mutant fenced-node-attaches test-cluster-service cluster-attach.c \
-  '!refuse_fenced (c, in->op, a, attach) &&' ''
+mutant fenced-node-attaches test-cluster-service cluster-attachable.c \
+  'refuse_fenced (c, op, a, attach) ||' ''
 mutant fenced-node-stands-by test-cluster-service cluster-fence.c \
   '  cluster_wait_refuse (c, n->rec.name, true, "fenced", "fenced just now");' ''
 mutant old-clients-are-let-in-again test-cluster-service cluster-objects.c \
