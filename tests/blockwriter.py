@@ -13,7 +13,7 @@ import time
 import nbd
 
 from nbdclient import connected
-from wefttest import eventually
+from wefttest import Stopwatch, eventually
 
 BLOCK = 4096
 BLOCKS = 512
@@ -26,7 +26,7 @@ class Writer(threading.Thread):
     last that was sent; self.acknowledged[b]: that was answered.  `after`: whose work
     it goes on with; places[b]: where the block is.  self.forgives: so many FLUSHes
     may fail with EIO, where a last copy was away.  self.longest: how many seconds a
-    request has waited."""
+    request has waited, and not before self.since."""
 
     def __init__(self, uri, rng, after=None, places=None):
         super().__init__(daemon=True)
@@ -37,14 +37,16 @@ class Writer(threading.Thread):
         self.acknowledged, self.longest = list(self.issued), 0
         self.handle = connected(uri)
         self.flushes, self.error, self.done = 0, None, False
-        self.forgives = 0
+        self.forgives, self.watch, self.since = 0, Stopwatch(disk=True), 0
 
     @staticmethod
     def block(number):
         return number.to_bytes(8, "little") * (BLOCK // 8)
 
     def waited(self, since):
-        self.longest = max(self.longest, time.monotonic() - since)
+        since = max(since, self.since)
+        if time.monotonic() - since > self.longest:
+            self.longest = max(self.longest, self.watch.seconds(since))
 
     def run(self):
         try:

@@ -24,7 +24,7 @@ import time
 import nbd
 
 from nbdclient import connected
-from wefttest import eventually
+from wefttest import Stopwatch, eventually
 
 SECTOR = 512
 SECTORS_MAX = 8  # of a request
@@ -114,6 +114,7 @@ class Client(threading.Thread):
         self.handle = connected(uri)
         self.count, self.longest, self.since = 0, 0, None
         self.error, self.done, self.value = None, False, 0
+        self.watch = Stopwatch(disk=True)
 
     def run(self):
         try:
@@ -143,7 +144,8 @@ class Client(threading.Thread):
                                nbd.CMD_FLAG_FUA if rng.random() < 0.1 else 0)
             end = time.monotonic()
             self.history.wrote(value, sectors, begin, end)
-        self.longest = max(self.longest, end - begin)
+        if end - begin > self.longest:
+            self.longest = max(self.longest, self.watch.seconds(begin, end))
         if rng.random() < 0.02:
             self.handle.flush()
         self.count += 1

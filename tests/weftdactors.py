@@ -18,7 +18,7 @@ import uuid
 
 import pytest
 
-from wefttest import background, eventually, free_port, http as call, run
+from wefttest import Stopwatch, background, eventually, free_port, http as call, run
 
 __all__ = ["Events", "GIB", "Host", "LONG_MS", "Lessee", "Member", "Weftd",
            "array", "create", "host", "members", "weftd"]
@@ -100,11 +100,11 @@ class Weftd:
 
     def stop(self):
         """Ends it; returns how long that took."""
-        begin = time.monotonic()
+        watch = Stopwatch(disk=True)
         self.ended = True
         self.process.terminate()
         assert self.process.wait(timeout=20) == 0, self.log.read_text()
-        return time.monotonic() - begin
+        return watch.seconds()
 
     def restart(self, kill=False, between=lambda: None):
         (self.kill if kill else self.stop)()

@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import hashlib
 import json
+import math
 import os
 import pathlib
 import random
@@ -14,6 +15,8 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -79,14 +82,90 @@ def http(method, url, body=None, headers=None, timeout=30):
         return status, text
 
 
+class _Probe(threading.Thread):
+    """Does again and again what takes hardly more than `takes` seconds, and notes from
+    when to when it has taken more; for a minute each time somebody wants to know."""
+
+    SLACK_S = 0.05
+
+    def __init__(self, step, takes):
+        super().__init__(daemon=True)
+        self.step, self.takes = step, takes
+        self.due, self.until, self.late = math.inf, time.monotonic() + 60, []
+        self.start()
+
+    def run(self):
+        while True:
+            while time.monotonic() < self.until:
+                self.due = time.monotonic() + self.takes
+                self.step()
+                now = time.monotonic()
+                if now > self.due + self.SLACK_S:
+                    self.late.append((self.due, now))
+                self.due = math.inf
+            time.sleep(0.02)
+
+    def noted(self, now):
+        """Also what is under way."""
+        self.until = now + 60
+        due, late = self.due, self.late.copy()
+        return late if now < due + self.SLACK_S else [*late, (due, now)]
+
+
+def _durable_byte():
+    """What makes one durable, beside the test's own files."""
+    file = tempfile.TemporaryFile()
+
+    def step():
+        os.pwrite(file.fileno(), b"x", 0)
+        os.fsync(file.fileno())
+        time.sleep(0.1)
+    return step
+
+
+class Stopwatch:
+    """How long something takes whose time is bounded: less what the machine stood still
+    meanwhile, as a thread can tell that does nothing but sleep; and with disk=True its
+    disk, as one can that makes a byte durable now and then.
+
+        watch = Stopwatch()
+        assert watch.seconds() < BOUND_S
+    """
+
+    probes = {}
+
+    def __init__(self, disk=False):
+        self.mine = [self.probe("machine", lambda: time.sleep(0.02), 0.02)]
+        if disk:
+            self.mine.append(self.probe("disk", _durable_byte(), 0.1))
+        self.begin = time.monotonic()
+
+    @classmethod
+    def probe(cls, name, step, takes):
+        if name not in cls.probes:
+            cls.probes[name] = _Probe(step, takes)
+        cls.probes[name].until = time.monotonic() + 60
+        return cls.probes[name]
+
+    def seconds(self, begin=None, end=None):
+        """Until now; or between two moments since it was made."""
+        begin, end = begin or self.begin, end or time.monotonic()
+        stood, reached = 0, begin
+        for first, last in sorted(x for p in self.mine for x in p.noted(end)):
+            first, last = max(first, reached), min(last, end)
+            if first < last:
+                stood, reached = stood + last - first, last
+        return end - begin - stood
+
+
 def eventually(check, seconds=30, every=0.1, what=None):
     """Wait until check() is true, and return what it returned."""
-    end = time.monotonic() + seconds
+    watch = Stopwatch()
     while True:
         value = check()
         if value:
             return value
-        assert time.monotonic() < end, \
+        assert watch.seconds() < seconds, \
             f"after {seconds} s still not: {what or check}"
         time.sleep(every)
 
@@ -102,7 +181,7 @@ class Process:
         if begin is None:
             status = pathlib.Path(f"/proc/{pid}/status").read_text(errors="replace")
             assert f"\nTgid:\t{pid}\n" in status, f"{pid} is a thread's number"
-            self.begin = int(_stat(pid)[19])
+            self.begin = int(task_stat(pid)[19])
 
     @classmethod
     def of(cls, file):
@@ -111,7 +190,7 @@ class Process:
 
     def alive(self):
         """It runs, or a thread of it does, which may hold its files yet."""
-        stat = _stat(self.pid)
+        stat = task_stat(self.pid)
         return bool(stat) and int(stat[19]) == self.begin and \
             (stat[0] not in "ZX" or int(stat[17]) > 1)
 
@@ -119,7 +198,7 @@ class Process:
         """SIGSTOP; it does nothing more when this returns, in no thread."""
         os.kill(self.pid, signal.SIGSTOP)
         eventually(lambda: all(stat[0] in "TZX" for stat in map(
-            lambda tid: _stat(f"{self.pid}/task/{tid}"),
+            lambda tid: task_stat(f"{self.pid}/task/{tid}"),
             os.listdir(f"/proc/{self.pid}/task")) if stat), every=0.001,
                    what=f"process {self.pid} to stop")
 
@@ -130,7 +209,7 @@ class Process:
                        what=f"process {self.pid} to end")
 
 
-def _stat(task):
+def task_stat(task):
     """The fields of /proc/TASK/stat, from the state on; none: it has ended."""
     try:
         return pathlib.Path(f"/proc/{task}/stat").read_text(errors="replace") \
@@ -143,8 +222,11 @@ def idle_threads(pid):
     """How many threads an array process has before there is a client.  (nbdkit says
     that it is ready a moment before the last of them begins.)"""
     def names():
-        return [file.read_text() for file in
-                pathlib.Path(f"/proc/{pid}/task").glob("*/comm")]
+        found = []
+        for file in pathlib.Path(f"/proc/{pid}/task").glob("*/comm"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found.append(file.read_text())  # it may just have ended
+        return found
     eventually(lambda: "weft-loss\n" in names(), what="the last thread to begin")
     return len(names())
 

@@ -18,7 +18,6 @@ import concurrent.futures
 import json
 import signal
 import tempfile
-import time
 
 import nbd
 import pytest
@@ -27,7 +26,7 @@ from selenium.webdriver.common.by import By
 from debianhost import Network
 from enrollworld import PASSWORD, World
 from webpage import Pages
-from wefttest import eventually, run
+from wefttest import Stopwatch, eventually, run
 
 MIB = 1 << 20
 DATA = b"weft" * (2 * MIB)
@@ -185,11 +184,11 @@ def move(p, rein, place):
 
 
 def a_member_dies(p, uri, nodes):
-    died = time.monotonic()
+    died = Stopwatch(disk=True)
     kill(nodes[1])
     eventually(lambda: "silent" in p.text("#verdict") or
                "degraded" in p.text("#verdict"), every=0.02, what="the verdict")
-    assert time.monotonic() - died < 3
+    assert died.seconds() < 3
     write(uri, 1)
     eventually(lambda: "out" in p.row("members", "a 1")["State"])
     assert "0 B" not in p.text("#exposed-list div:first-child dd")

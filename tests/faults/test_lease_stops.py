@@ -28,7 +28,7 @@ from heldmessages import (Proxied, Trap, answer_to, next_request, reply, request
 from nbdclient import connected
 from nbdkitproc import Nbdkit
 from sectorhistory import SECTOR, Client, History
-from wefttest import Process, at_once, eventually
+from wefttest import Process, Stopwatch, at_once, eventually
 
 # One after the other: each has thousands of threads, mostly of nbdkit, which has 16 for
 # each connection, and a machine has 32768 at most.
@@ -110,9 +110,9 @@ class Host:
 
     def ends(self):
         """By SIGTERM; how long it took."""
-        begin = time.monotonic()
+        watch = Stopwatch(disk=True)
         assert self.process.stop() == 0
-        return time.monotonic() - begin
+        return watch.seconds()
 
     def longest(self):
         return max(one.longest for one in self.clients)

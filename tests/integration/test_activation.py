@@ -21,6 +21,7 @@ import nbd
 import pytest
 
 from nbdclient import connected
+from wefttest import task_stat
 
 MIB = 1 << 20
 START = """
@@ -131,10 +132,9 @@ def oom_score(pid):
 
 
 def flags(pid):
-    """Of each of its threads."""
-    for tid in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{tid}/stat", encoding="ascii") as f:
-            yield int(f.read().rpartition(")")[2].split()[6])
+    """Of each of its threads, and one may just end."""
+    found = (task_stat(f"{pid}/task/{tid}") for tid in os.listdir(f"/proc/{pid}/task"))
+    return [int(stat[6]) for stat in found if stat]
 
 
 def test_protected(cluster):

@@ -11,12 +11,11 @@ import json
 import random
 import re
 import socket
-import time
 
 import pytest
 
 from weftdactors import Member, weftd
-from wefttest import SOURCE
+from wefttest import SOURCE, Stopwatch
 
 
 def raw(w, request, timeout=15):
@@ -202,7 +201,7 @@ def test_many_long_polls(weftd):
         m.beat()
     with concurrent.futures.ThreadPoolExecutor(len(ms)) as threads:
         threads.map(lambda m: m.beat(wait_ms=2000), ms)
-        begin = time.monotonic()
+        watch = Stopwatch()
         assert len(weftd.get("/disks")["disks"]) == 250
-        assert time.monotonic() - begin < 5
+        assert watch.seconds() < 5
     assert all(m.said[-1][0] == 200 for m in ms)
