@@ -20,6 +20,14 @@ def inside(root, *command, timeout=600):
                     "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
 
 
+def read_if_there(file):
+    """"": the process has just ended."""
+    try:
+        return pathlib.Path(file).read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 class Host:
     """A booted system in a network namespace, on a bridge with the others."""
 
@@ -52,9 +60,8 @@ class Host:
         todo = [self.nspawn.pid]
         while todo:
             pid = todo.pop()
-            for child in pathlib.Path(
-                    f"/proc/{pid}/task/{pid}/children").read_text().split():
-                comm = pathlib.Path(f"/proc/{child}/comm").read_text().strip()
+            for child in read_if_there(f"/proc/{pid}/task/{pid}/children").split():
+                comm = read_if_there(f"/proc/{child}/comm").strip()
                 if comm == "systemd":
                     self.leader = child
                     return True
@@ -111,6 +118,11 @@ class Network:
     def ip(self, name, *words, **kw):
         """In that namespace."""
         run("ip", "-n", self.tag + name, *words, **kw)
+
+    def ip_all(self, name, lines):
+        """All of these in that namespace, by one process."""
+        run("ip", "-n", self.tag + name, "-batch", "-", stdin=None,
+            input="\n".join(lines))
 
     def join(self, name, address):
         self._add(name)

@@ -74,10 +74,11 @@ class NetCluster:
             self.network.ip(host, "route", "del", "local", "127.0.0.0/8", "dev",
                             "lo", "table", "local", check=False)
 
-    def cut(self, source, target):
-        self.network.ip(source, "route", "add", "blackhole",
-                        self.address(target) + "/32")
-        self.cuts.add((source, target))
+    def cut(self, source, *targets):
+        """From all of these at one moment, as near as it gets."""
+        self.network.ip_all(source, [
+            f"route add blackhole {self.address(target)}/32" for target in targets])
+        self.cuts.update((source, target) for target in targets)
 
     def cut_both(self, one, other):
         self.cut(one, other)
@@ -166,9 +167,10 @@ class NetCluster:
 
     def cut_off(self, host):
         """As if it had lost its power, but that it wakes up when it is healed."""
-        for other in self.hosts:
-            if other != host:
-                self.cut_both(host, other)
+        others = [h for h in self.hosts if h != host]
+        self.cut(host, *others)
+        for other in others:
+            self.cut(other, host)
 
     def signal(self, name, number):
         os.kill(self.processes[name].pid, number)

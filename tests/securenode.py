@@ -3,17 +3,20 @@
     from securenode import *
 """
 
+import contextlib
 import http.client
 import json
 import ssl
 import subprocess
+import threading
+import time
 
 from weftdactors import Member
 from weftdlogin import Browser
 from wefttest import eventually
 
-__all__ = ["Node", "SecureMember", "alone", "attach", "attached", "enrolled", "https",
-           "node_token", "openssl", "trusting"]
+__all__ = ["Node", "SecureMember", "alone", "attach", "attached", "beating", "enrolled",
+           "https", "node_token", "openssl", "trusting"]
 
 
 def openssl(*args, text=None):
@@ -130,6 +133,24 @@ def alone(admin, node):
 
 def attach(node):
     return {"instance": "cafe", "node": node.name, "pid": 1, "mode": "ro"}
+
+
+@contextlib.contextmanager
+def beating(m):
+    """weftd hears of it all the time: else it is silent after 5 s."""
+    ends = threading.Event()
+
+    def live():
+        while not ends.is_set():
+            m.beat(wait_ms=0)
+            time.sleep(0.02)
+    thread = threading.Thread(target=live, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
 
 
 def attached(m, node, **more):

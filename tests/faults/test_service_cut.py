@@ -55,8 +55,8 @@ def test_server_cut_off(tmp_path, seed):
         assert net.serving() == "s0"
         pulse = pulse_of(net)
         time.sleep(1)
-        net.cut_off("s0")
         begin = time.monotonic()
+        net.cut_off("s0")
         jobs = load.jobs
         goes_on(net, "s0")
         eventually(lambda: load.jobs > jobs + 1 or load.failure, 60)

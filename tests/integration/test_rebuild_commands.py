@@ -128,9 +128,12 @@ def test_steering(scene):
 
         w("rebuild", "rate", "a", 1, "--ceiling", "4M")
         w("rebuild", "resume", "a", 1)
-        first = eventually(lambda: scene.rebuild(1)["copied_bytes"],
-                           every=0.02)
-        begin = time.monotonic()
+
+        def copied():
+            at = time.monotonic()
+            return scene.rebuild(1)["copied_bytes"] and \
+                (at, scene.rebuild(1)["copied_bytes"])
+        begin, first = eventually(copied, every=0.02)
         time.sleep(3)
         r = scene.rebuild(1)
         passed = time.monotonic() - begin
