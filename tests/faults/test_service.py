@@ -229,8 +229,9 @@ def test_member_lost_before_copies_are_equal(served, seed, later_ms, back):
     has not made the copies equal yet, when the member with the newer copy loses its
     power, and stays away or is started again.  Whichever server lets clients in then:
     who has not flushed finds what it wrote, or is told."""
+    # Reads that take their time: else the copies may be equal before anybody has looked.
     s = served(nodes=["s0", "s1", "s2"], layout="raid-1", members=2,
-               env=volatile())
+               env=volatile({"WEFT_MEMBER_ARGS": "--filter=delay rdelay=10ms"}))
     for name in ("s0", "s1", "s2"):
         s.stand_by(name)
     h, third = connected(s.client("c0")), connected(s.client("c2"))
