@@ -1,7 +1,7 @@
 /* grants.c: what a lease costs where many hosts have them: messages, weftd's processor
  * time, and how long a host waits.
  *
- *   grants HOSTS LESSEES adaptive|naive|token stream|jump|fight MS DELAY_US
+ *   grants HOSTS LESSEES adaptive|naive|token stream|jump|fight MS DELAY_US [WARM_MS]
  *
  * weftd's engine (core/cluster), and of each host the engines that write (core/array)
  * and that ask for leases (core/host/lessee.h), in simulated time.  LESSEES hosts share
@@ -9,8 +9,8 @@
  * when the last one is done, which takes a member IO_NS.  It goes through the
  * array from a place of its own on (stream), to random places (jump), or again and again
  * through 1 MiB, as one other does (fight).  A message takes DELAY_US one way.  Members and
- * hosts send heartbeats, and weftd its ticks.  What the first second brings counts for
- * nothing.
+ * hosts send heartbeats, and weftd its ticks.  What the first WARM_MS (1000) bring, in which
+ * hosts begin, counts for nothing.
  *
  * Printed is one line: hosts, then for each grant: asks, gives, heartbeats, ranges
  * asked back, weftd's microseconds of processor for all of these, the same with ticks
@@ -36,7 +36,6 @@
 #define UNIT KiB (64)
 #define IO_NS 1000000
 #define SECOND UINT64_C (1000000000)
-#define WARM_NS SECOND
 #define BEAT_NS                                                                \
   (SECOND / 10) /* between heartbeats, where nothing is asked back */
 #define TICK_NS (CLUSTER_TICK_MS * UINT64_C (1000000))
@@ -78,14 +77,14 @@ static struct cluster *weftd;
 static struct host *hosts;
 static unsigned host_count, lessees;
 static enum { STREAM, JUMP, FIGHT } pattern;
-static uint64_t now_ns = SECOND, delay_ns, random_state = 1;
+static uint64_t now_ns = SECOND, warm_ns = SECOND, delay_ns, random_state = 1;
 static char data[WRITE_BYTES];
 
 static struct event *heap;
 static size_t heap_count, heap_room;
 static uint64_t events;
 
-/* Counted from WARM_NS on. */
+/* Counted from warm_ns on. */
 static uint64_t calls[CALLS], asked_back, grants, writes_done, records;
 static uint64_t calls_ns, other_ns;
 static uint32_t *waits_us;
@@ -152,7 +151,7 @@ next_event (void)
 static bool
 counts (void)
 {
-  return now_ns >= SECOND + WARM_NS;
+  return now_ns >= SECOND + warm_ns;
 }
 
 /* ---- weftd. ---- */
@@ -591,8 +590,8 @@ start_host (struct host *h, const struct array_config *config,
   h->client = array_client_open (h->array);
   h->wake_ns = UINT64_MAX;
   if (h->number % lessees == 0)
-    after (rnd () % SECOND, disks_beat, h, BEAT, NULL);
-  after (rnd () % SECOND, beat, h, BEAT, NULL);
+    after (rnd () % warm_ns, disks_beat, h, BEAT, NULL);
+  after (rnd () % warm_ns, beat, h, BEAT, NULL);
   submit (h);
   take (h);
 }
@@ -620,9 +619,9 @@ main (int argc, char *argv[])
   char why[200];
   double n;
 
-  if (argc != 7) {
+  if (argc != 7 && argc != 8) {
     fprintf (stderr, "usage: grants HOSTS LESSEES adaptive|naive|token "
-                     "stream|jump|fight MS DELAY_US\n");
+                     "stream|jump|fight MS DELAY_US [WARM_MS]\n");
     return 1;
   }
   host_count = (unsigned) strtoul (argv[1], NULL, 10);
@@ -633,8 +632,10 @@ main (int argc, char *argv[])
   pattern = argv[4][0] == 's' ? STREAM : argv[4][0] == 'j' ? JUMP : FIGHT;
   ms = strtoull (argv[5], NULL, 10);
   delay_ns = strtoull (argv[6], NULL, 10) * 1000;
+  if (argc == 8)
+    warm_ns = strtoull (argv[7], NULL, 10) * 1000000;
   if (lessees == 0 || lessees > WRITERS_MAX || host_count == 0 ||
-      host_count > SESSIONS_MAX || ms == 0)
+      host_count > SESSIONS_MAX || ms == 0 || warm_ns == 0)
     quit ("a number is 0, or too large");
   if (layout_init (&config.layout, LAYOUT_RAIDX, MEMBERS, 1, UNIT, ARRAY_BYTES,
                    why, sizeof why) == -1)
@@ -644,7 +645,7 @@ main (int argc, char *argv[])
   for (unsigned i = 0; i < host_count; i++)
     start_host (&hosts[i], &config, kind);
   after (TICK_NS, tick, NULL, BEAT, NULL);
-  while (now_ns < SECOND + WARM_NS + ms * 1000000) {
+  while (now_ns < SECOND + warm_ns + ms * 1000000) {
     struct event e = next_event ();
 
     now_ns = e.at_ns;
