@@ -39,6 +39,7 @@ take_answer (struct control *c, const json_t *reply)
   c->generation = json_integer_value (json_object_get (reply, "generation"));
   leases = json_object_get (reply, "leases");
   c->order = json_integer_value (json_object_get (leases, "order"));
+  c->held = json_is_true (json_object_get (reply, "hold"));
   c->declared = !json_is_true (json_object_get (leases, "declare"));
   m = map_from_json (json_object_get (reply, "map"), why, sizeof why);
   if (m == NULL) {

@@ -217,6 +217,7 @@ control_read (const struct control *c, int status, const json_t *reply,
     v->epoch = epoch;
   else
     return;
+  v->all_work = json_is_true (json_object_get (reply, "hold")) ? 0 : epoch;
   *map = read_map (c, reply, epoch);
   if (*map)
     control_view (*map, v);

@@ -290,6 +290,9 @@ carry_out (struct worker *w, const struct host_action *a)
   case HOST_DO_PREPARE:
     engine_prepare (c->engine, a->epoch, a->states);
     break;
+  case HOST_DO_ALL_WORK:
+    engine_all_work (c->engine, a->epoch);
+    break;
   case HOST_DO_TRUST:
     if (a->until_ms)
       engine_trust (c->engine, a->until_ms);
@@ -422,6 +425,7 @@ control_ready (struct control *c, struct engine *e, const bool connected[],
   c->engine = e;
   c->layout = l;
   config.view.epoch = c->first->epoch;
+  config.view.all_work = c->held ? 0 : c->first->epoch;
   control_view (c->first, &config.view);
   for (unsigned m = 0; m < config.members; m++) {
     config.view.states[m] = c->first->member[m].state;
@@ -432,6 +436,7 @@ control_ready (struct control *c, struct engine *e, const bool connected[],
     c->lessee = lessee_new (params.leases_kind, l->size, c->generation,
                             c->declared, c->order);
   engine_trust (e, c->heard_ms + SESSION_TTL_MS);
+  engine_all_work (e, config.view.all_work);
   if (c->host && (c->lessee || !params.leases))
     return 0;
   nbdkit_error ("calloc: %m");

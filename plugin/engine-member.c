@@ -57,7 +57,12 @@ tell (struct engine *e, uint64_t (*number) (const struct array *a))
 uint64_t
 engine_epoch (struct engine *e)
 {
-  return tell (e, array_epoch);
+  uint64_t epoch;
+
+  pthread_mutex_lock (&e->lock);
+  epoch = array_epoch (e->array);
+  pthread_mutex_unlock (&e->lock);
+  return epoch;
 }
 
 uint64_t
@@ -79,6 +84,16 @@ engine_trust (struct engine *e, uint64_t until_ms)
 
   turn_begin (e, &t, NULL);
   array_trust (e->array, until_ms * NS_PER_MS, clock_ns ());
+  turn_end (e, &t);
+}
+
+void
+engine_all_work (struct engine *e, uint64_t epoch)
+{
+  struct turn t;
+
+  turn_begin (e, &t, NULL);
+  array_all_work (e->array, epoch, clock_ns ());
   turn_end (e, &t);
 }
 

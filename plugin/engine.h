@@ -72,6 +72,7 @@ uint64_t engine_epoch (struct engine *e);
 uint64_t engine_round (struct engine *e);
 uint64_t engine_round_entered (struct engine *e);
 void engine_trust (struct engine *e, uint64_t until_ms);
+void engine_all_work (struct engine *e, uint64_t epoch);
 void engine_settled (struct engine *e, unsigned member, uint64_t offset,
                      uint64_t length);
 

@@ -196,6 +196,8 @@ reply_grant (const struct cluster *c, const struct cluster_array *a,
     add_fences (c, a, s, view);
   if (s->rec.leases)
     json_object_set_new (view, "leases", first_leases (c, a, s));
+  if (a->moved)
+    json_object_set_new (view, "hold", json_true ());
   return view;
 }
 
@@ -262,6 +264,8 @@ reply_session (const struct cluster *c, const struct cluster_array *a,
                           "states", states_list (a, r.change))
              : json_null (),
     "bad", cluster_array_bad_any (a), "accept_loss", loss (c, s));
+  if (r.hold)
+    json_object_set_new (view, "hold", json_true ());
   if (r.leave)
     json_object_set_new (view, "leave", json_true ());
   if (r.fences)

@@ -154,34 +154,83 @@ take_state (struct array *a, unsigned member, enum member_state state)
   return risked;
 }
 
-uint64_t
-array_epoch (const struct array *a)
+/* The readers' copies change: mark the writes that may have reached the former ones
+ * alone.
+ */
+static void
+move (struct array *a)
 {
-  return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;
+  struct req *q;
+  struct piece *p;
+
+  a->moved = true;
+  TAILQ_FOREACH (q, &a->requests, link)
+    TAILQ_FOREACH (p, &q->pieces, link)
+      p->older |= p->started && request_writes (q->r);
+}
+
+/* Have they reached the new ones?  A member that is lost can't get them before another
+ * change.
+ */
+static bool
+arrived (struct array *a)
+{
+  const struct req *q;
+  const struct piece *p;
+
+  if (a->moved)
+    TAILQ_FOREACH (q, &a->requests, link)
+      TAILQ_FOREACH (p, &q->pieces, link) {
+        int c = p->older ? piece_read_copy (a, p, 0) : -1;
+
+        if (c >= 0 && !(p->written & 1u << c) &&
+            member_readable (a, p->at.copy[c].member))
+          return false;
+      }
+  if (a->moved)
+    a->arriving = images_mark (a->images);
+  a->moved = false;
+  for (unsigned i = 0; i < a->layout->members; i++)
+    if (member_readable (a, i) &&
+        !images_drained_of (a->images, i, a->arriving))
+      return false;
+  return true;
+}
+
+uint64_t
+array_epoch (struct array *a)
+{
+  return images_drained (a->images, a->entering) && arrived (a)
+           ? a->config.epoch
+           : a->entered;
 }
 
 void
 epoch_commit (struct array *a, uint64_t epoch, const enum member_state states[])
 {
   uint64_t lost_bytes = a->lost_bytes;
-  bool risked[ARRAY_MEMBERS_MAX], joins = false, anew = false;
+  bool risked[ARRAY_MEMBERS_MAX], joins = false, anew = false, moves = false;
 
   if (epoch < a->config.epoch)
     return; /* overtaken by a newer one */
-  for (unsigned i = 0; i < a->layout->members; i++)
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    moves |= member_in_sync (a, i) != (states[i] == MEMBER_IN_SYNC);
     if (states[i] == MEMBER_JOINING) {
       joins |= epoch > a->config.epoch;
       anew |= a->member[i].fresh ||
               (epoch == a->config.epoch && a->member[i].state != states[i]);
     }
+  }
   /* Where members join, the epoch is not entered before what was accepted until
    * now is written.  A member may be seen later than its epoch, once it is
    * connected: then array_epoch gives no epoch until that is written.
    */
-  if (joins || anew) {
+  if (joins || anew || moves)
     a->entered = anew ? 0 : array_epoch (a);
+  if (joins || anew)
     a->entering = images_mark (a->images);
-  }
+  if (moves)
+    move (a);
   if (epoch > a->config.epoch)
     round_entered (a); /* before those that go are waited for no more */
   a->config.epoch = epoch;

@@ -55,7 +55,8 @@ struct piece {
   struct req *req;
   struct layout_piece at;
   enum piece_place place;
-  bool started;      /* something was asked of a member for it */
+  bool started;      /* something was asked of a member for it ... */
+  bool older;        /* ... before the readers' copies changed */
   unsigned written;  /* writes: bit c: copy c is written */
   unsigned bad;      /* reads: bit c: copy c can't be read */
   bool tried;        /* reads: copies that could not be read were tried twice */
@@ -342,9 +343,12 @@ struct array {
   unsigned returned; /* `commits` when a member last came back */
   bool degraded;     /* some member is lost or not in-sync */
   uint64_t trust_ns; /* array_trust */
+  uint64_t all_work; /* array_all_work */
   struct array_next next;
   uint64_t entered;  /* the epoch that array_epoch gives until ... */
-  uint64_t entering; /* ... this mark of the images is reached */
+  uint64_t entering; /* ... this mark of the images is reached, ... */
+  bool moved; /* ... and what is `older` has reached the readers' copies, ... */
+  uint64_t arriving; /* ... with the images up to this mark */
   uint64_t lost_bytes;
   TAILQ_HEAD (, array_client) clients;
   struct array_client *own; /* makes repairs, and flushes for array-clear.c */
@@ -446,7 +450,8 @@ array_only_reads (const struct array *a, const struct req *q, uint64_t offset,
 static inline bool
 array_holds_others (const struct array *a)
 {
-  return a->now_ns >= a->trust_ns || a->next.told;
+  return a->now_ns >= a->trust_ns || a->next.told ||
+         a->all_work < a->config.epoch;
 }
 
 /* Are reads of this held now? */
@@ -474,6 +479,11 @@ struct piece *piece_new (struct array *a, struct req *q,
                          const struct layout_piece *at);
 void piece_end (struct array *a, struct piece *p);
 void piece_move (struct array *a, struct piece *p, enum piece_place place);
+/* The copy that is read by who only reads, but for those that can't be read (bits);
+ * -1: none.
+ */
+int piece_read_copy (const struct array *a, const struct piece *p,
+                     unsigned bad);
 /* All pieces in this queue may be able to go on. */
 void pieces_go_on (struct array *a, struct piece_queue *queue);
 

@@ -147,25 +147,14 @@ around (const struct array *a, const struct piece *p)
 static int
 choose (const struct array *a, const struct piece *p)
 {
-  unsigned images = p->at.copies - 1, better = around (a, p);
-  unsigned copy = p->req->r->copy;
+  unsigned better = around (a, p), copy = p->req->r->copy;
 
   if (copy && member_in_sync (a, p->at.copy[copy - 1].member) &&
       !(p->bad & 1u << (copy - 1)))
     return (int) copy - 1;
   if (copy && p->req->r->op == ARRAY_READ)
     return -1;
-  if (better > 0)
-    return (int) better;
-  if (member_in_sync (a, p->at.copy[0].member) && !(p->bad & 1))
-    return 0;
-  for (unsigned i = 0; i < images; i++) {
-    unsigned c = 1 + (p->at.offset / a->layout->unit + i) % images;
-
-    if (member_in_sync (a, p->at.copy[c].member) && !(p->bad & 1u << c))
-      return c;
-  }
-  return -1;
+  return better > 0 ? (int) better : piece_read_copy (a, p, p->bad);
 }
 
 /* Every copy has a bad spot, but perhaps not in the same place: halves, down

@@ -131,3 +131,19 @@ pieces_go_on (struct array *a, struct piece_queue *queue)
   while ((p = TAILQ_FIRST (queue)))
     piece_move (a, p, PIECE_READY);
 }
+
+int
+piece_read_copy (const struct array *a, const struct piece *p, unsigned bad)
+{
+  unsigned images = p->at.copies - 1;
+
+  if (member_in_sync (a, p->at.copy[0].member) && !(bad & 1))
+    return 0;
+  for (unsigned i = 0; i < images; i++) {
+    unsigned c = 1 + (p->at.offset / a->layout->unit + i) % images;
+
+    if (member_in_sync (a, p->at.copy[c].member) && !(bad & 1u << c))
+      return (int) c;
+  }
+  return -1;
+}

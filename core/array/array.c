@@ -454,6 +454,15 @@ array_trust (struct array *a, uint64_t until_ns, uint64_t now_ns)
 }
 
 void
+array_all_work (struct array *a, uint64_t epoch, uint64_t now_ns)
+{
+  advance (a, now_ns);
+  a->all_work = epoch;
+  join_release (a);
+  pump (a);
+}
+
+void
 array_settled (struct array *a, unsigned member, uint64_t offset,
                uint64_t length, uint64_t now_ns)
 {

@@ -127,6 +127,9 @@ commit (struct cluster *c, struct cluster_array *a)
       member->anew = false;
       cluster_life_meet (c, a->disk[m]);
     }
+    if ((member->state == MEMBER_IN_SYNC) !=
+        (change->states[m] == MEMBER_IN_SYNC))
+      a->moved = change->epoch;
     if (member->state != change->states[m])
       change_member (c, a, m, (enum member_state) change->states[m]);
     if (member->state != MEMBER_OUT)

@@ -103,6 +103,25 @@ settle_array (struct cluster *c, struct cluster_array *a)
   }
 }
 
+/* Has all that was begun before the readers' copies moved reached them?  Who writes says
+ * so by its epoch; of who is over nothing runs any more; who is silent is not waited for.
+ */
+static bool
+arrived (const struct cluster *c, const struct cluster_array *a)
+{
+  const struct cluster_session *s = NULL;
+
+  while ((s = cluster_writer_next (a, s)))
+    if (s->alive && s->epoch < a->moved)
+      return false;
+  TAILQ_FOREACH (s, &c->sessions, link)
+    for (unsigned m = 0; s->array == a && m < a->layout.members; m++)
+      if (s->rec.ended && s->rec.writable && a->disk[m]->alive &&
+          cluster_over_waits_for (a, m, s->rec.id))
+        return false;
+  return true;
+}
+
 void
 cluster_settle (struct cluster *c)
 {
@@ -110,6 +129,8 @@ cluster_settle (struct cluster *c)
 
   while ((a = TAILQ_FIRST (&c->due))) {
     settle_array (c, a);
+    if (a->moved && arrived (c, a))
+      a->moved = 0;
     TAILQ_REMOVE (&c->due, a, due_link);
     a->is_due = false;
     cluster_tell_array (c, a);

@@ -114,6 +114,7 @@ cluster_session_tell (struct cluster *c, uint64_t op,
   s->told_epoch = a->rec.epoch;
   s->told_change = a->rec.change.sessions ? a->rec.change.epoch : 0;
   s->told_loss = s->loss ? s->loss->number : 0;
+  s->told_hold = a->moved > 0;
   s->told_leave = cluster_service_leaves (c, a, s);
   s->told_fences = cluster_fences (c);
   s->lessee.told_news = s->lessee.news;
@@ -135,6 +136,7 @@ cluster_tell_session (struct cluster *c, struct cluster_session *s,
        s->told_change != r->change.epoch) ||
       (s->loss && s->told_loss != s->loss->number) ||
       s->lessee.told_news != s->lessee.news ||
+      (s->told_hold && s->poll->array->moved == 0) ||
       (!s->told_leave && cluster_service_leaves (c, s->poll->array, s)) ||
       (cluster_session_guarded (s) && s->fences < cluster_fences (c) &&
        s->told_fences < cluster_fences (c))) {
@@ -178,6 +180,7 @@ cluster_session_grant (struct cluster *c, uint64_t op, struct cluster_array *a,
   s->last_live_ms = c->live_ms;
   s->answer = c->step->number;
   s->fences = s->told_fences = cluster_fences (c); /* the answer has them */
+  s->told_hold = a->moved > 0;
   cluster_session_insert (c, s);
   cluster_session_join (s, a);
   if (rec->leases)
@@ -282,6 +285,7 @@ cluster_session_told (const struct cluster *c, const struct cluster_array *a,
   r->has_map = epoch != a->rec.epoch;
   r->same = no_news && !r->has_map;
   r->change = change->epoch && change->sessions ? change : NULL;
+  r->hold = a->moved > 0;
   r->leave = cluster_service_leaves (c, a, s);
   r->fences = cluster_session_guarded (s) && s->fences < cluster_fences (c);
 }

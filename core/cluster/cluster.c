@@ -84,6 +84,7 @@ load_array (struct cluster *c, const struct cluster_array_record *r, char *why,
     return -1;
   a = alloc_zeroed (sizeof *a);
   a->rec = *r;
+  a->moved = r->epoch; /* nobody has told this weftd that it works in it */
   /* Older weftds let a member be paused that is in-sync: nobody meant that to hold
    * its next rebuild.
    */

@@ -212,6 +212,8 @@ struct cluster_array {
                                             that was */
   bool renumbered; /* a change of epoch was PREPARED since weftd's start */
   uint64_t prepared_live_ms; /* when the last change was */
+  uint64_t moved; /* the epoch with which the readers' copies changed; 0: what
+                     was written before has reached them (cluster-settle.c) */
   struct cluster_pace pace;
   bool progressed; /* a rebuild has, since an event last told so */
   /* Of each candidate of its service, when it first asked to serve, without a pause
@@ -277,6 +279,7 @@ struct cluster_session {
                                 NULL: none yet */
   uint64_t told_loss;        /* the number of the order in the last reply */
   bool told_leave;           /* in the last reply: another is to serve */
+  bool told_hold;            /* in the last reply: to hold its reads */
   uint64_t fences,
     told_fences; /* who serves: up to which fence it refuses clients,
                     as it says, and as it was told */
@@ -910,6 +913,7 @@ struct cluster_session_told {
   const struct cluster_change *change; /* the session is to prepare itself for
                                           this one; NULL: for none */
   bool leave;  /* another is to serve the array: detach */
+  bool hold;   /* not all who write work in this epoch: it reads nothing */
   bool fences; /* it is to refuse clients of nodes that are fenced */
 };
 void cluster_session_told (const struct cluster *c,

@@ -60,6 +60,7 @@ struct host {
   bool told_older, told_equal;
   struct words beat, tell;
   uint64_t heard_ms; /* when the newest call was sent that weftd has answered */
+  uint64_t all_work; /* as the array engine knows it */
   uint64_t trusts_ms; /* the array engine trusts until then */
   bool distrusts;     /* people were told that this is over */
   bool relinked; /* an in-sync member was connected again: copies may differ */

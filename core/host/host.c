@@ -43,6 +43,8 @@ host_learn (struct host *h, const struct host_answer *a)
     h->view.change = v->change;
     memcpy (h->view.change_states, v->change_states, sizeof v->change_states);
   }
+  if (v->all_work > h->view.all_work)
+    h->view.all_work = v->all_work;
   host_links_look (h);
 }
 
@@ -119,6 +121,9 @@ due_ms (const struct host *h, enum host_do kind, uint64_t now_ms)
     ms = trusts_on (h, now_ms) ? 0 : h->trusts_ms;
     due = ms == 0 || !h->distrusts;
     break;
+  case HOST_DO_ALL_WORK:
+    due = h->all_work < h->view.all_work;
+    break;
   case HOST_DO_ENTER: /* do we work in the newest epoch by now? */
     ms = h->enter_due_ms;
     due = h->settled < h->view.epoch && h->committed >= h->view.epoch &&
@@ -187,6 +192,9 @@ take (struct host *h, enum host_do kind, uint64_t now_ms, struct host_action *a)
     h->distrusts = !trusts_on (h, now_ms);
     if (!h->distrusts)
       a->until_ms = h->trusts_ms = h->heard_ms + SESSION_TTL_MS;
+    break;
+  case HOST_DO_ALL_WORK:
+    a->epoch = h->all_work = h->view.all_work;
     break;
   case HOST_DO_ENTER:
     h->enter_due_ms = now_ms + SETTLE_MS;
@@ -292,6 +300,7 @@ host_new (const struct host_config *c, uint64_t now_ms)
   h->heard_ms = c->heard_ms;
   h->trusts_ms = c->heard_ms + SESSION_TTL_MS;
   h->committing = h->committed = c->view.epoch;
+  h->all_work = c->view.all_work;
   for (unsigned m = 0; m < h->members; m++) {
     struct link *l = &h->link[m];
 
@@ -352,6 +361,7 @@ host_check (const struct host *h)
   assert (h->older || !h->told_older);
   assert (h->equal || !h->told_equal);
   assert (h->view.map_epoch <= h->view.epoch);
+  assert (h->all_work <= h->view.all_work);
   assert (h->trusts_ms <= h->heard_ms + SESSION_TTL_MS);
   for (unsigned m = 0; m < h->members; m++) {
     const struct link *l = &h->link[m];

@@ -115,6 +115,7 @@ struct host_view {
   uint64_t round[ARRAY_MEMBERS_MAX]; /* which its disk had noted then */
   uint64_t change; /* the newest epoch that is PREPARED, with: */
   enum member_state change_states[ARRAY_MEMBERS_MAX];
+  uint64_t all_work; /* the newest epoch that is as array_all_work says */
 };
 
 /* An answer to a heartbeat, or to a report. */
@@ -162,21 +163,23 @@ enum host_do {
   HOST_DO_PREPARE = 4,
   /* array_trust until `until_ms`; 0: that time is over, which people are told. */
   HOST_DO_TRUST = 8,
+  /* array_all_work with `epoch`. */
+  HOST_DO_ALL_WORK = 16,
   /* Ask array_epoch; then host_entered with what it says. */
-  HOST_DO_ENTER = 16,
+  HOST_DO_ENTER = 32,
   /* Sever the old connection to `member`, and open one by the newest map; then
    * host_opened.
    */
-  HOST_DO_CONNECT = 32,
+  HOST_DO_CONNECT = 64,
   /* Tell weftd that `member` is lost; then host_reported. */
-  HOST_DO_REPORT = 64,
+  HOST_DO_REPORT = 128,
   /* Tell weftd `epoch`, `prepared`, `older` and `equal` at once; then
    * host_answered.
    */
-  HOST_DO_TELL = 128,
+  HOST_DO_TELL = 256,
   /* Tell weftd the same in a heartbeat; then host_answered. */
-  HOST_DO_BEAT = 256,
-  HOST_DO_ALL = 511,
+  HOST_DO_BEAT = 512,
+  HOST_DO_ALL = 1023,
 };
 
 struct host_action {

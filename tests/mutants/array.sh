@@ -145,8 +145,10 @@ mutant prepared-before-drained sim array-join.c \
 mutant prepared-before-flushed sim array-join.c \
   '!flushed (a)' '(flushed (a), false)'
 mutant epoch-said-before-older-images-are-written test-array-join array-epoch.c \
-  'return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;' \
-  'return a->config.epoch;'
+  'return images_drained (a->images, a->entering) && arrived (a)' \
+  'return arrived (a)'
+mutant epoch-said-before-older-writes-arrive test-array-join array-epoch.c \
+  'a->entering) && arrived (a)' 'a->entering)'
 mutant prepared-joiner-counts-for-nothing sim array-member.c \
   'member_in_sync (a, i) ||
                 (a->next.epoch &&' \
@@ -202,9 +204,11 @@ mutant flush-under-way-does-not-fail "test-array-flush sim" array-flush.c \
 mutant told-by-a-flush-of-before test-array-flush array-flush.c \
   'c && q->begun >= c->gone' 'c'
 mutant reader-reads-between-epochs "sim-cluster test-array-join" array-internal.h \
-  'return a->now_ns >= a->trust_ns || a->next.told;' 'return a->now_ns >= a->trust_ns;'
+  'return a->now_ns >= a->trust_ns || a->next.told ||' 'return a->now_ns >= a->trust_ns ||'
 mutant reader-reads-though-unheard-of test-array-join array-internal.h \
-  'return a->now_ns >= a->trust_ns || a->next.told;' 'return a->next.told;'
+  'return a->now_ns >= a->trust_ns || a->next.told ||' 'return a->next.told ||'
+mutant reader-reads-before-older-writes-arrive test-array-join array-internal.h \
+  'a->all_work < a->config.epoch;' 'false;'
 
 # Witnesses.
 mutant replaced-writer-reads-what-is-old "test-array-witness sim-cluster" \
@@ -275,9 +279,9 @@ mutant asked-although-it-is-heard test-array-loss array-overdue.c \
   o->probe = NULL;' '  o->quiet_ns = heard_ns;'
 mutant silent-member-is-never-accused "test-array-loss sim" array-overdue.c \
   'o->probe && lost_at_ns (a, o) <= a->now_ns' 'false'
-mutant reader-fails-without-looking-elsewhere test-array-loss array-read.c \
+mutant reader-fails-without-looking-elsewhere test-array-loss array-req.c \
   '  for (unsigned i = 0; i < images; i++) {
-    unsigned c = 1 +' '  if (a->config.readonly && p->bad)
+    unsigned c = 1 +' '  if (a->config.readonly && bad)
     images = 0;
   for (unsigned i = 0; i < images; i++) {
     unsigned c = 1 +'

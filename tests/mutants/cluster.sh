@@ -750,3 +750,13 @@ mutant free-disk-keeps-its-key test-cluster-rekey cluster-disk.c \
   'cluster_rekey_free (c, d);' ''
 mutant fence-for-a-key-excuses-later-losses test-cluster-rekey cluster-rekey.c \
   'return lately && is_fenced' 'return is_fenced'
+
+# Reads are held while not all who write work in the epoch.
+mutant reads-go-on-before-older-writes-arrive test-cluster-change cluster-settle.c \
+  'if (s->alive && s->epoch < a->moved)' 'if (0)'
+mutant reads-wait-for-a-silent-writer test-cluster-change cluster-settle.c \
+  'if (s->alive && s->epoch < a->moved)' 'if (s->epoch < a->moved)'
+mutant who-is-behind-is-forgotten-by-a-start test-cluster-change cluster.c \
+  '  a->moved = r->epoch;' '  ;'
+mutant readers-are-not-told-to-go-on test-cluster-change cluster-tell.c \
+  '(s->told_hold && s->poll->array->moved == 0) ||' ''

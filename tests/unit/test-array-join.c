@@ -182,7 +182,39 @@ test_prepare_loss (void)
   assert (prepared (2) && !done (&w) && notices_lost == 0);
   commit_states (2, "oiii");
   assert (notices_lost == 1 && is_io (0, IO_WRITE, 2, 0, 4096));
-  assert (finish (&w) == 0);
+  assert (array_epoch (a) == 1); /* a reader may have read the write before */
+  assert (finish (&w) == 0 && array_epoch (a) == 2);
+  end ();
+}
+
+/* A write that began before a member became in-sync is to reach that member before
+ * others read there; but it may be lost.
+ */
+static void
+test_arrives (bool lost)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+
+  begin_as ("jiii");
+  prepare (2, "iiii");
+  answer_all ();
+  assert (prepared (2));
+  submit (&w);
+  assert (ios_count == 1 && is_io (0, IO_WRITE, 2, 0, 4096));
+  commit_states (2, "iiii");
+  assert (array_epoch (a) == 1);
+  answer (0, 0);
+  assert (ios_count == 1 && is_io (0, IO_WRITE, 0, 0, 4096));
+  assert (array_epoch (a) == 1 && !done (&w));
+  if (lost) {
+    lose (0);
+    assert (array_epoch (a) == 2);
+    answer_lost (0);
+  }
+  else {
+    assert (finish (&w) == 0);
+    assert (array_epoch (a) == 2);
+  }
   end ();
 }
 
@@ -551,9 +583,9 @@ test_written_copy_joins_anew (void)
   lose (2);
   commit_states (4, "iioi");
   give_back (2, 5, "iiji");
-  assert (array_epoch (a) == 5);
-  memcpy (members[2], members[0], 4096); /* as it may copy by then */
-  assert (finish (&w) == 0);
+  assert (array_epoch (a) == 0);         /* others read member 0 from now on */
+  memcpy (members[2], members[0], 4096); /* should it copy already */
+  assert (finish (&w) == 0 && array_epoch (a) == 5);
   prepare (6, "iiii");
   answer_all ();
   assert (prepared (6));
@@ -686,6 +718,21 @@ test_reader (void)
   answer (0, 0);
   assert (done (&r) && r.error == 0);
 
+  /* Not before all who write work in the epoch, ... */
+  array_all_work (a, 2, now);
+  assert (carry_out (&r) == 0);
+  submit (&r);
+  prepare (3, "iioo");
+  commit_states (3, "iioo");
+  answer (0, 0);
+  assert (ios_count == 0 && !done (&r));
+  array_all_work (a, 3, now);
+  rig_take ();
+  assert (ios_count == 1);
+  answer (0, 0);
+  assert (done (&r) && r.error == 0);
+
+  /* ... nor while weftd may have passed it over. */
   hold (true);
   submit (&r);
   assert (ios_count == 0 && !done (&r));
@@ -705,6 +752,8 @@ main (void)
   test_prepare_waits_for_lost ();
   test_prepare_anew ();
   test_prepare_loss ();
+  test_arrives (false);
+  test_arrives (true);
   test_prepare_replaced ();
   test_prepare_taken_over ();
   test_back_but_goes (true);

@@ -254,9 +254,41 @@ test_joiners_go_too (void)
   UNTIL (whole ());
 }
 
+/* The readers' copies change: who reads is told to hold until who writes works in the
+ * epoch, also by a weftd that was started since; and it is told at once.  A silent writer
+ * is not waited for.
+ */
+static void
+test_hold (void)
+{
+  healthy_with_reader ();
+  live_on (4);
+  assert (!reader->heard.hold);
+  writer->lags = true;
+  cut_off (1);
+  lost (writer, 1);
+  UNTIL (state (1) == MEMBER_OUT);
+  live_on (12);
+  assert (reader->epoch == rec ()->epoch && reader->heard.hold);
+  reincarnate ();
+  live_on (12);
+  assert (reader->heard.hold);
+  writer->lags = false;
+  UNTIL (writer->epoch == rec ()->epoch);
+  live_on (2);
+  assert (!reader->heard.hold);
+
+  fall_silent (writer);
+  reincarnate ();
+  live_on (12);
+  assert (reader->heard.hold);
+  UNTIL (!reader->heard.hold);
+}
+
 int
 main (void)
 {
+  test_hold ();
   test_out_alone ();
   test_out_readers ();
   test_news ();

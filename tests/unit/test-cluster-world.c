@@ -76,6 +76,7 @@ copy_reply (const struct cluster_output *o, struct message *m)
     if (o->array->rec.change.sessions)
       m->change = o->array->rec.change.epoch;
     m->leave = o->session->told_leave;
+    m->hold = o->session->told_hold;
     m->fences = cluster_fences (engine);
     memcpy (m->array, o->array->rec.uuid, 16);
     for (unsigned i = 0; i < o->array->layout.members; i++)
@@ -300,7 +301,7 @@ host_goes_on (struct host *h, const struct message *m)
   h->hears = m->fences;
   if (m->change && !h->busy)
     h->prepared = m->change;
-  if (m->epoch == h->epoch)
+  if (m->epoch == h->epoch || h->lags)
     return;
   for (unsigned i = 0; i < MEMBERS; i++)
     h->lost[i] = m->states[i] != MEMBER_OUT && !world.disk[i].alive;

@@ -32,6 +32,7 @@ struct message {
   uint64_t session, granted_epoch;
   uint64_t change; /* to prepare for; 0: none */
   bool leave;
+  bool hold;
   uint64_t fences;
   unsigned over_count;
   struct cluster_over over[OVER_TOLD_MAX]; /* sessions that are over */
@@ -98,6 +99,7 @@ struct host {
   bool bound;     /* as a node, by the array's list; else as an administrator */
   uint64_t ended; /* the session whose process has ended, as it says */
   bool busy;      /* it does not get to the end of preparing */
+  bool lags;      /* its writes do not reach the copies of a new epoch */
   bool lost[ARRAY_MEMBERS_MAX];
   enum cluster_problem_kind refused;
   const char *code;

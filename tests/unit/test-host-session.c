@@ -314,6 +314,26 @@ test_prepare_in_order (void)
 
 /* ---- Readers ---- */
 
+/* Who writes works in the epoch: said once, and not taken back by an older answer. */
+static void
+test_all_work (void)
+{
+  begin (true, "II");
+  says_epoch (6, "io", true);
+  beat ();
+  work ();
+  CHECK (nothing (HOST_DO_ALL_WORK));
+  says_nothing ();
+  answer.view.all_work = 6;
+  beat ();
+  CHECK (next (HOST_DO_ALL_WORK) && act.epoch == 6);
+  says_nothing ();
+  answer.view.all_work = 5;
+  beat ();
+  CHECK (nothing (HOST_DO_ALL_WORK));
+  finish ();
+}
+
 /* A session's time begins when that was asked which weftd answered last. */
 static void
 test_trust (bool readonly)
@@ -403,6 +423,7 @@ main (void)
   test_answers_cross ();
   test_prepare ();
   test_prepare_in_order ();
+  test_all_work ();
   test_trust (true);
   test_trust (false);
   test_over ();

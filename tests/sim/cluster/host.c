@@ -34,6 +34,7 @@ read_answer (struct host_role *h, const struct answer *a,
   if (a->status != 200)
     return;
   to->view.epoch = a->epoch;
+  to->view.all_work = a->hold ? 0 : a->epoch;
   memcpy (to->view.states, a->states, sizeof a->states);
   to->view.change = a->change_epoch;
   memcpy (to->view.change_states, a->change_states, sizeof a->change_states);
@@ -148,6 +149,9 @@ carry_out (struct host_role *h, const struct host_action *a)
     if (a->again || a->until_ms == 0)
       TRACE (&h->proc, a->until_ms ? "trusts what it knows again"
                                    : "trusts what it knows no more");
+    break;
+  case HOST_DO_ALL_WORK:
+    array_all_work (h->engine, a->epoch, sim_now);
     break;
   case HOST_DO_ENTER:
     host_entered (h->core, array_epoch (h->engine));
@@ -331,6 +335,7 @@ make_engines (struct host_role *h)
   if (h->engine == NULL)
     sim_fail ("array_new: %s", why);
   array_trust (h->engine, (h->heard_ms + SESSION_TTL_MS) * MS, sim_now);
+  array_all_work (h->engine, host.view.all_work, sim_now);
   h->timer_at = UINT64_MAX;
   if (w.config.leases && h->writable)
     leases_begin (h);

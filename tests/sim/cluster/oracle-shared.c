@@ -76,9 +76,7 @@ shared_fall (unsigned g)
   zones_fall (zones, g);
 }
 
-/* Another copy may be read from now on, which a write that is not answered has not
- * reached: docs/PROTOCOL.md, "Reads beside a write that is not answered".
- */
+/* A member has lost what it had not flushed, also of writes that are not answered. */
 void
 shared_undo (unsigned g)
 {

@@ -16,9 +16,10 @@
  *             that writes a part is never a service);
  *   mine      of each client, the latest of its own that was acked, the same, but
  *             for FLUSHes of its own.
+ *   seen      the latest that was acked, or that anybody's reads returned.
  * No read returns less than the floor; one of who only reads, or outside the own part,
- * no less than what was acked: it may see a write that is not answered, and then not
- * (docs/PROTOCOL.md, "Reads beside a write that is not answered").  The floor falls to
+ * no less than what was seen, which falls to what was acked when a power cut takes what a
+ * copy had in its cache, and is no measure when the writer has ended.  The floor falls to
  * what was promised when the writer dies, and when a power cut takes what one copy had
  * in its cache while the others are not whole (a double failure).
  *
@@ -57,11 +58,14 @@
 
 struct grain {
   uint64_t acked, floor, promised; /* 0: the base */
+  uint64_t seen; /* at least acked; the latest that any read returned, ... */
+  uint64_t seen_fell; /* ... since this fall */
   uint64_t owed, owed_epoch;
   uint64_t last_zero; /* the latest that is not void */
   uint64_t holder;    /* the newest session that may write it */
   uint64_t writer;    /* the session whose era it is; */
   bool beside;        /* it writes a part */
+  bool left;          /* its process is gone */
   uint64_t era, era_at;
   uint64_t low;  /* versions up to this are of earlier eras */
   uint64_t base; /* its value when the era began */
@@ -193,14 +197,15 @@ oracle_submit (struct host_role *h, struct array_request *r, unsigned client)
   q->outside = writes && !host_owns (h, r->offset, r->length);
   q->first = flush ? 0 : offset_grain (r->offset);
   q->count = flush ? w.grains : r->length / grain_bytes;
-  q->floors = make ((3 * q->count + 1) * sizeof q->floors[0]);
+  q->floors = make ((4 * q->count + 1) * sizeof q->floors[0]);
   for (unsigned i = 0; i < q->count; i++) {
     const struct grain *g = &grains[q->first + i];
     bool own = owns (h, q->first + i);
 
-    q->floors[i] = flush ? g->owed : own ? g->floor : g->acked;
+    q->floors[i] = flush ? g->owed : own ? g->floor : g->seen;
     q->floors[q->count + i] = g->promised;
     q->floors[2 * q->count + i] = g->era;
+    q->floors[3 * q->count + i] = g->acked;
     q->ended |= own && h->session != g->holder;
   }
   if (!writes) {
@@ -268,8 +273,19 @@ weaken (unsigned g)
   if (grains[g].floor != grains[g].promised)
     sim_trace ("oracle: grain %u falls from %" PRIu64 " to %" PRIu64, g,
                grains[g].floor, grains[g].promised);
-  grains[g].floor = grains[g].acked = grains[g].promised;
+  grains[g].floor = grains[g].acked = grains[g].seen = grains[g].promised;
   grains[g].fell = ++falls; /* what was read before is no measure any more */
+}
+
+/* A member has lost what it had not flushed: what was read there of a write that is not
+ * answered may be gone, until its host has written it anew.
+ */
+static void
+undo (unsigned g)
+{
+  grains[g].seen = grains[g].acked;
+  grains[g].seen_fell = ++falls;
+  shared_undo (g);
 }
 
 /* A last copy is back without what it had not flushed, and a FLUSH has said so; the
@@ -349,7 +365,13 @@ read_done (struct host_role *h, struct asked *q, struct array_request *r)
                                 r->offset / grain_bytes + i, "what was read");
     bool fell = grains[g].fell > q->falls;
     bool own = owns (h, g);
-    uint64_t floor = q->floors[fell ? q->count + i : i]; /* at least this */
+    bool undone = grains[g].seen_fell > q->falls || grains[g].left ||
+                  oracle_session_ended (grains[g].writer);
+    /* at least this */
+    uint64_t floor = q->floors[(fell             ? q->count
+                                : undone && !own ? 3 * q->count
+                                                 : 0) +
+                               i];
 
     if (v == GARBAGE || v > versions_count)
       sim_fail ("host %u reads what nobody has written", h->proc.number);
@@ -367,6 +389,8 @@ read_done (struct host_role *h, struct asked *q, struct array_request *r)
     counters.elsewhere += h->part_length && !own;
     if (own && !fell)
       raise_to (&grains[g].floor, v > grains[g].low ? v : 0);
+    if (!fell && !undone)
+      raise_to (&grains[g].seen, v > grains[g].low ? v : 0);
   }
 }
 
@@ -419,6 +443,7 @@ write_done (struct host_role *h, struct asked *q, const struct array_request *r)
       continue;
     raise_to (&g->acked, q->version);
     raise_to (&g->floor, q->version);
+    raise_to (&g->seen, q->version);
     if (fua) {
       raise_to (&g->promised, q->version);
       oracle_check_stable (q->first + i, g->promised, "a FUA write is done");
@@ -778,6 +803,7 @@ oracle_writer_gone (uint64_t session)
   for (unsigned g = 0; g < w.grains; g++)
     if (grains[g].writer == session) {
       weaken (g);
+      grains[g].left = true;
       raise_to (&grains[g].gone, grains[g].owed);
     }
 }
@@ -848,7 +874,7 @@ oracle_power_cut (struct disk *d)
       else
         others &= whole (a, &w.copy[g][c]);
     if (here)
-      shared_undo (g);
+      undo (g);
     if (here && (!others || shared_exposed (g)))
       weaken (g);
   }
@@ -1009,9 +1035,6 @@ oracle_committed (const struct cluster_array_record *before,
   for (unsigned m = 0; m < w.layout.members; m++) {
     struct disk *d = place_disk (now, m);
 
-    for (unsigned g = 0;
-         now->member[m].state != before->member[m].state && g < w.grains; g++)
-      shared_undo (g);
     if (now->member[m].state != MEMBER_IN_SYNC) {
       for (unsigned g = 0;
            before->member[m].state == MEMBER_IN_SYNC && g < w.grains; g++)

@@ -134,6 +134,7 @@ fill_session (struct call *c, const struct cluster_output *o)
   if (s->rec.leases)
     fill_leases (c, o);
   a->epoch = r.epoch;
+  a->hold = r.hold;
   memcpy (a->array, array->rec.uuid, 16);
   for (unsigned m = 0; m < array->layout.members; m++) {
     a->states[m] = array->rec.member[m].state;

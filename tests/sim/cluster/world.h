@@ -221,7 +221,7 @@ struct answer {
   uint64_t session;
   uint64_t change_epoch; /* 0: none that sessions prepare for */
   enum member_state change_states[PLACES_MAX];
-  bool has_map;
+  bool has_map, hold;
   uint8_t array[16];
   uint64_t generation;   /* weftd's */
   uint64_t order_number; /* to recover the ranges of the call; 0: none */
