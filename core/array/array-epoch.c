@@ -169,9 +169,7 @@ move (struct array *a)
       p->older |= p->started && request_writes (q->r);
 }
 
-/* Have they reached the new ones?  A member that is lost can't get them before another
- * change.
- */
+/* Have they reached the new ones, also where the member is lost?  Others may reach it. */
 static bool
 arrived (struct array *a)
 {
@@ -183,16 +181,14 @@ arrived (struct array *a)
       TAILQ_FOREACH (p, &q->pieces, link) {
         int c = p->older ? piece_read_copy (a, p, 0) : -1;
 
-        if (c >= 0 && !(p->written & 1u << c) &&
-            member_readable (a, p->at.copy[c].member))
+        if (c >= 0 && !(p->written & 1u << c))
           return false;
       }
   if (a->moved)
     a->arriving = images_mark (a->images);
   a->moved = false;
   for (unsigned i = 0; i < a->layout->members; i++)
-    if (member_readable (a, i) &&
-        !images_drained_of (a->images, i, a->arriving))
+    if (member_in_sync (a, i) && !images_drained_of (a->images, i, a->arriving))
       return false;
   return true;
 }

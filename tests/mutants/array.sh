@@ -147,6 +147,9 @@ mutant prepared-before-flushed sim array-join.c \
 mutant epoch-said-before-older-images-are-written test-array-join array-epoch.c \
   'return images_drained (a->images, a->entering) && arrived (a)' \
   'return arrived (a)'
+mutant older-writes-need-not-reach-who-is-lost test-array-join array-epoch.c \
+  'if (c >= 0 && !(p->written & 1u << c))' \
+  'if (c >= 0 && !(p->written & 1u << c) && member_readable (a, p->at.copy[c].member))'
 mutant epoch-said-before-older-writes-arrive test-array-join array-epoch.c \
   'a->entering) && arrived (a)' 'a->entering)'
 mutant prepared-joiner-counts-for-nothing sim array-member.c \
