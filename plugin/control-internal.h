@@ -67,7 +67,7 @@ struct control {
   const struct layout *layout;
   uint64_t heard_ms;          /* when the attach was sent that weftd granted */
   uint64_t generation, order; /* of that weftd; see control_order */
-  bool held; /* the grant says so (docs/PROTOCOL.md, `hold`) */
+  bool held;                  /* the grant says so (docs/PROTOCOL.md, `hold`) */
   bool declared;              /* it knows that we have no leases, or all */
   struct worker worker[WORKERS];
   unsigned workers; /* that run */

@@ -77,13 +77,13 @@ control_words (struct control *c, const struct host_action *a)
   json_t *said, *stats;
   uint64_t order;
   json_t *body = json_pack (
-    "{s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:s?, s:s, s:b, s:i}", "instance",
-    c->instance, "epoch", (json_int_t) a->epoch, "prepared",
-    (json_int_t) a->prepared, "round", (json_int_t) engine_round (c->engine),
-    "round_entered", (json_int_t) engine_round_entered (c->engine), "older",
-    (int) a->older, "equal", (int) a->equal, "uri", params.uri, "process",
-    c->process, "draining", (int) engine_ending (c->engine), "wait_ms",
-    (int) a->wait_ms);
+    "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:s?, s:s, s:b, s:i}", "instance",
+    c->instance, "epoch", (json_int_t) a->epoch, "arrived",
+    (json_int_t) a->arrived, "prepared", (json_int_t) a->prepared, "round",
+    (json_int_t) engine_round (c->engine), "round_entered",
+    (json_int_t) engine_round_entered (c->engine), "older", (int) a->older,
+    "equal", (int) a->equal, "uri", params.uri, "process", c->process,
+    "draining", (int) engine_ending (c->engine), "wait_ms", (int) a->wait_ms);
 
   if (c->lessee) {
     pthread_mutex_lock (&c->lock);
@@ -217,7 +217,7 @@ control_read (const struct control *c, int status, const json_t *reply,
     v->epoch = epoch;
   else
     return;
-  v->all_work = json_is_true (json_object_get (reply, "hold")) ? 0 : epoch;
+  v->all_arrived = json_is_true (json_object_get (reply, "hold")) ? 0 : epoch;
   *map = read_map (c, reply, epoch);
   if (*map)
     control_view (*map, v);

@@ -271,7 +271,7 @@ static void
 carry_out (struct worker *w, const struct host_action *a)
 {
   struct control *c = w->control;
-  uint64_t entered;
+  uint64_t entered, arrived;
 
   switch (a->kind) {
   case HOST_DO_STOP:
@@ -290,8 +290,8 @@ carry_out (struct worker *w, const struct host_action *a)
   case HOST_DO_PREPARE:
     engine_prepare (c->engine, a->epoch, a->states);
     break;
-  case HOST_DO_ALL_WORK:
-    engine_all_work (c->engine, a->epoch);
+  case HOST_DO_ALL_ARRIVED:
+    engine_all_arrived (c->engine, a->epoch);
     break;
   case HOST_DO_TRUST:
     if (a->until_ms)
@@ -318,8 +318,9 @@ carry_out (struct worker *w, const struct host_action *a)
     break;
   case HOST_DO_ENTER:
     entered = engine_epoch (c->engine);
+    arrived = engine_arrived (c->engine);
     pthread_mutex_lock (&c->lock);
-    host_entered (c->host, entered);
+    host_entered (c->host, entered, arrived);
     pthread_cond_broadcast (&c->wake);
     pthread_mutex_unlock (&c->lock);
     break;
@@ -425,7 +426,7 @@ control_ready (struct control *c, struct engine *e, const bool connected[],
   c->engine = e;
   c->layout = l;
   config.view.epoch = c->first->epoch;
-  config.view.all_work = c->held ? 0 : c->first->epoch;
+  config.view.all_arrived = c->held ? 0 : c->first->epoch;
   control_view (c->first, &config.view);
   for (unsigned m = 0; m < config.members; m++) {
     config.view.states[m] = c->first->member[m].state;
@@ -436,7 +437,7 @@ control_ready (struct control *c, struct engine *e, const bool connected[],
     c->lessee = lessee_new (params.leases_kind, l->size, c->generation,
                             c->declared, c->order);
   engine_trust (e, c->heard_ms + SESSION_TTL_MS);
-  engine_all_work (e, config.view.all_work);
+  engine_all_arrived (e, config.view.all_arrived);
   if (c->host && (c->lessee || !params.leases))
     return 0;
   nbdkit_error ("calloc: %m");

@@ -57,10 +57,16 @@ tell (struct engine *e, uint64_t (*number) (const struct array *a))
 uint64_t
 engine_epoch (struct engine *e)
 {
+  return tell (e, array_epoch);
+}
+
+uint64_t
+engine_arrived (struct engine *e)
+{
   uint64_t epoch;
 
   pthread_mutex_lock (&e->lock);
-  epoch = array_epoch (e->array);
+  epoch = array_arrived (e->array);
   pthread_mutex_unlock (&e->lock);
   return epoch;
 }
@@ -88,12 +94,12 @@ engine_trust (struct engine *e, uint64_t until_ms)
 }
 
 void
-engine_all_work (struct engine *e, uint64_t epoch)
+engine_all_arrived (struct engine *e, uint64_t epoch)
 {
   struct turn t;
 
   turn_begin (e, &t, NULL);
-  array_all_work (e->array, epoch, clock_ns ());
+  array_all_arrived (e->array, epoch, clock_ns ());
   turn_end (e, &t);
 }
 

@@ -69,10 +69,11 @@ bool engine_sever (struct engine *e, unsigned member);
 
 /* As in core/array/array.h. */
 uint64_t engine_epoch (struct engine *e);
+uint64_t engine_arrived (struct engine *e);
 uint64_t engine_round (struct engine *e);
 uint64_t engine_round_entered (struct engine *e);
 void engine_trust (struct engine *e, uint64_t until_ms);
-void engine_all_work (struct engine *e, uint64_t epoch);
+void engine_all_arrived (struct engine *e, uint64_t epoch);
 void engine_settled (struct engine *e, unsigned member, uint64_t offset,
                      uint64_t length);
 

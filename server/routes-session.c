@@ -285,6 +285,7 @@ parse_stats (struct fields *f, struct array_stats *s)
 static const struct field heartbeat_fields[] = {
   { "instance", FIELD_TEXT, AT (instance) },
   { "epoch", FIELD_NUMBER, AT (epoch), .max = EPOCH_MAX },
+  { "arrived", FIELD_NUMBER, AT (arrived), .optional = true, .max = EPOCH_MAX },
   { "prepared", FIELD_NUMBER, AT (prepared), .optional = true,
     .max = EPOCH_MAX },
   { "process", FIELD_TEXT, AT (process), .optional = true },

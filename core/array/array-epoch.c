@@ -169,36 +169,34 @@ move (struct array *a)
       p->older |= p->started && request_writes (q->r);
 }
 
-/* Have they reached the new ones, also where the member is lost?  Others may reach it. */
-static bool
-arrived (struct array *a)
+uint64_t
+array_arrived (struct array *a)
 {
   const struct req *q;
   const struct piece *p;
 
+  /* Also where the member is lost: others may reach it. */
   if (a->moved)
     TAILQ_FOREACH (q, &a->requests, link)
       TAILQ_FOREACH (p, &q->pieces, link) {
         int c = p->older ? piece_read_copy (a, p, 0) : -1;
 
         if (c >= 0 && !(p->written & 1u << c))
-          return false;
+          return a->arrived;
       }
   if (a->moved)
     a->arriving = images_mark (a->images);
   a->moved = false;
   for (unsigned i = 0; i < a->layout->members; i++)
     if (member_in_sync (a, i) && !images_drained_of (a->images, i, a->arriving))
-      return false;
-  return true;
+      return a->arrived;
+  return a->arrived = a->config.epoch;
 }
 
 uint64_t
-array_epoch (struct array *a)
+array_epoch (const struct array *a)
 {
-  return images_drained (a->images, a->entering) && arrived (a)
-           ? a->config.epoch
-           : a->entered;
+  return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;
 }
 
 void
@@ -221,10 +219,10 @@ epoch_commit (struct array *a, uint64_t epoch, const enum member_state states[])
    * now is written.  A member may be seen later than its epoch, once it is
    * connected: then array_epoch gives no epoch until that is written.
    */
-  if (joins || anew || moves)
+  if (joins || anew) {
     a->entered = anew ? 0 : array_epoch (a);
-  if (joins || anew)
     a->entering = images_mark (a->images);
+  }
   if (moves)
     move (a);
   if (epoch > a->config.epoch)

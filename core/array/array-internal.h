@@ -343,12 +343,13 @@ struct array {
   unsigned returned; /* `commits` when a member last came back */
   bool degraded;     /* some member is lost or not in-sync */
   uint64_t trust_ns; /* array_trust */
-  uint64_t all_work; /* array_all_work */
+  uint64_t all_arrived; /* array_all_arrived */
   struct array_next next;
   uint64_t entered;  /* the epoch that array_epoch gives until ... */
-  uint64_t entering; /* ... this mark of the images is reached, ... */
-  bool moved; /* ... and what is `older` has reached the readers' copies, ... */
-  uint64_t arriving; /* ... with the images up to this mark */
+  uint64_t entering; /* ... this mark of the images is reached */
+  uint64_t arrived;  /* what array_arrived gives until ... */
+  bool moved; /* ... what is `older` has reached the readers' copies, ... */
+  uint64_t arriving; /* ... and the images up to this mark have */
   uint64_t lost_bytes;
   TAILQ_HEAD (, array_client) clients;
   struct array_client *own; /* makes repairs, and flushes for array-clear.c */
@@ -451,7 +452,7 @@ static inline bool
 array_holds_others (const struct array *a)
 {
   return a->now_ns >= a->trust_ns || a->next.told ||
-         a->all_work < a->config.epoch;
+         a->all_arrived < a->config.epoch;
 }
 
 /* Are reads of this held now? */

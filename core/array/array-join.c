@@ -19,7 +19,7 @@
  * Readers must not see the old epoch's copies when a writer writes by the new
  * one: so a reader reads nothing between its NOTICE_PREPARED and the commit;
  * nor after that, until what others had begun to write by the old one has reached the
- * copies of the new one (array_all_work); nor when weftd may have passed it over
+ * copies of the new one (array_all_arrived); nor when weftd may have passed it over
  * (array_trust).  One of several writers is a reader of all but its own part, or of what
  * it has no lease of.
  */

@@ -109,7 +109,7 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   a->former = array_client_open (a);
   a->done_last = &a->done_first;
   a->event = 1;
-  a->trust_ns = a->others_ns = a->all_work = UINT64_MAX;
+  a->trust_ns = a->others_ns = a->all_arrived = UINT64_MAX;
   for (unsigned i = 0; i < a->layout->members; i++) {
     TAILQ_INIT (&a->member[i].draining);
     a->member[i].state = config->states[i];

@@ -454,10 +454,10 @@ array_trust (struct array *a, uint64_t until_ns, uint64_t now_ns)
 }
 
 void
-array_all_work (struct array *a, uint64_t epoch, uint64_t now_ns)
+array_all_arrived (struct array *a, uint64_t epoch, uint64_t now_ns)
 {
   advance (a, now_ns);
-  a->all_work = epoch;
+  a->all_arrived = epoch;
   join_release (a);
   pump (a);
 }

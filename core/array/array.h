@@ -262,12 +262,12 @@ void array_prepare (struct array *a, uint64_t epoch,
  */
 void array_trust (struct array *a, uint64_t until_ns, uint64_t now_ns);
 
-/* All who write work in this epoch, or those before it have changed no copy that is read
- * since one in which they all do.  While it is older than the one that is committed, who
- * only reads answers no reads, nor one of several writers any outside its part.  Before
- * the first call it is newer than all, as where there is no weftd.
+/* What others had begun to write before this epoch has reached the copies that are read
+ * in it.  While it is older than the one that is committed, who only reads answers no
+ * reads, nor one of several writers any outside its part.  Before the first call it is
+ * newer than all, as where there is no weftd.
  */
-void array_all_work (struct array *a, uint64_t epoch, uint64_t now_ns);
+void array_all_arrived (struct array *a, uint64_t epoch, uint64_t now_ns);
 
 /* A resync has made all copies on in-sync members equal before the first write, of what
  * we may write: from now on a read of that may take any of them, and intent bits are
@@ -286,11 +286,14 @@ void array_commit (struct array *a, uint64_t epoch,
  * the last committed one.  But if members join in that epoch, it is the one before,
  * or 0, until all images are written that were accepted before the joining members
  * were connected: these members get no images of such writes, and would copy from
- * copies that lack them, too.  And if the copies that are read have become others, it is
- * the one before until each write that had begun has reached these.  It does not say
- * whether members are connected.
+ * copies that lack them, too.  It does not say whether they are connected.
  */
-uint64_t array_epoch (struct array *a);
+uint64_t array_epoch (const struct array *a);
+
+/* An epoch before which no write had begun that has not reached the copies which others
+ * read in that epoch: the last committed one, or else the one of an earlier call.
+ */
+uint64_t array_arrived (struct array *a);
 
 /* ---- Leases by range (config.leases; array-lease.c, docs/PROTOCOL.md "Leases") ----
  *

@@ -51,7 +51,10 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
            struct cluster_array *a, const struct cluster_session_heartbeat *hb)
 {
   uint64_t wait_ms = hb->wait_ms < HOLD_MS_MAX ? hb->wait_ms : HOLD_MS_MAX;
-  bool moved = s->epoch != hb->epoch || s->prepared != hb->prepared;
+  /* An older version does not say it: it is not waited for. */
+  uint64_t arrived = hb->arrived ? hb->arrived : hb->epoch;
+  bool moved = s->epoch != hb->epoch || s->prepared != hb->prepared ||
+               s->arrived != arrived;
   bool told;
 
   if (cluster_session_refuse_late (c, op, a, s, hb->epoch))
@@ -71,6 +74,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   s->fences = hb->fences < cluster_fences (c) ? hb->fences : cluster_fences (c);
   memcpy (s->process, hb->process, sizeof s->process);
   s->epoch = hb->epoch;
+  s->arrived = arrived;
   s->prepared = hb->prepared;
   s->lessee.order = hb->order;
   s->lessee.unequal &= hb->order != 0;

@@ -104,7 +104,7 @@ settle_array (struct cluster *c, struct cluster_array *a)
 }
 
 /* Has all that was begun before the readers' copies moved reached them?  Who writes says
- * so by its epoch; of who is over nothing runs any more; who is silent is not waited for.
+ * so; of who is over nothing is to run any more; who is silent is not waited for.
  */
 static bool
 arrived (const struct cluster *c, const struct cluster_array *a)
@@ -112,7 +112,7 @@ arrived (const struct cluster *c, const struct cluster_array *a)
   const struct cluster_session *s = NULL;
 
   while ((s = cluster_writer_next (a, s)))
-    if (s->alive && s->epoch < a->moved)
+    if (s->alive && s->arrived < a->moved)
       return false;
   TAILQ_FOREACH (s, &c->sessions, link)
     for (unsigned m = 0; s->array == a && m < a->layout.members; m++)

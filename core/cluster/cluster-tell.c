@@ -174,7 +174,7 @@ cluster_session_grant (struct cluster *c, uint64_t op, struct cluster_array *a,
   struct cluster_node *n = cluster_node_find (c, rec->node);
 
   s->rec = *rec;
-  s->rec.epoch = s->epoch = s->told_epoch = a->rec.epoch;
+  s->rec.epoch = s->epoch = s->arrived = s->told_epoch = a->rec.epoch;
   s->rec.since_wall_ms = c->wall_ms;
   s->heard = s->alive = true;
   s->last_live_ms = c->live_ms;

@@ -84,7 +84,7 @@ load_array (struct cluster *c, const struct cluster_array_record *r, char *why,
     return -1;
   a = alloc_zeroed (sizeof *a);
   a->rec = *r;
-  a->moved = r->epoch; /* nobody has told this weftd that it works in it */
+  a->moved = r->epoch; /* nobody has told this weftd what has arrived */
   /* Older weftds let a member be paused that is in-sync: nobody meant that to hold
    * its next rebuild.
    */
@@ -128,7 +128,7 @@ cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
     }
     s = alloc_zeroed (sizeof *s);
     s->rec = r->session;
-    s->epoch = s->told_epoch = s->rec.epoch;
+    s->epoch = s->arrived = s->told_epoch = s->rec.epoch;
     cluster_session_insert (c, s);
     return 0;
   case CLUSTER_RECORD_NODE:

@@ -270,9 +270,12 @@ struct cluster_session {
   bool heard, alive;               /* as for a disk, with SESSION_TTL_MS */
   bool draining;
   uint64_t last_live_ms, answer; /* as of a disk */
-  uint64_t epoch;    /* in which it works, as it says: it has a connection to
+  uint64_t epoch; /* in which it works, as it says: it has a connection to
                         each member that is in-sync or joining in that epoch, or
                         has reported the member as lost */
+  uint64_t
+    arrived; /* what it had begun to write before that epoch has reached the
+                        copies that others read, as it says */
   uint64_t prepared; /* the change of epoch that it is prepared for; 0: none */
   uint64_t told_epoch, told_change; /* in the last reply to it */
   struct cluster_loss *loss; /* the last order that it got to accept a loss;
@@ -491,7 +494,8 @@ struct cluster_attach {
 struct cluster_session_heartbeat {
   char instance[CLUSTER_INSTANCE_BYTES];
   uint64_t epoch;
-  uint64_t prepared;                   /* see struct cluster_session */
+  uint64_t arrived;  /* see struct cluster_session; 0: it does not say */
+  uint64_t prepared; /* see struct cluster_session */
   char process[CLUSTER_PROCESS_BYTES]; /* see struct cluster_session */
   uint64_t round; /* the last complete one (array_round); 0: it does not say */
   uint64_t round_entered; /* array_round_entered; 0: it does not say */
@@ -913,7 +917,7 @@ struct cluster_session_told {
   const struct cluster_change *change; /* the session is to prepare itself for
                                           this one; NULL: for none */
   bool leave;  /* another is to serve the array: detach */
-  bool hold;   /* not all who write work in this epoch: it reads nothing */
+  bool hold;   /* it is to read nothing that others may write */
   bool fences; /* it is to refuse clients of nodes that are fenced */
 };
 void cluster_session_told (const struct cluster *c,

@@ -40,7 +40,7 @@ struct link {
 struct words {
   bool under_way;
   uint64_t sent_ms, due_ms;
-  uint64_t epoch, prepared; /* what the call under way says */
+  uint64_t epoch, arrived, prepared; /* what the call under way says */
   bool older, equal;
 };
 
@@ -53,16 +53,18 @@ struct host {
   uint64_t settled; /* the newest epoch that this host works in: it is connected
                        to every member, or weftd knows that it is not */
   uint64_t enter_due_ms; /* when to ask the array engine for its epoch again */
+  uint64_t arrived;      /* the newest epoch that array_arrived has given */
   uint64_t asked, prepared; /* the newest change that the array engine was asked
                                to prepare for, and that it is prepared for */
   bool older, equal;        /* the resync takes an older copy; it is over */
-  uint64_t told_settled, told_prepared; /* what of these weftd was told */
+  uint64_t told_settled, told_arrived,
+    told_prepared; /* what of these weftd was told */
   bool told_older, told_equal;
   struct words beat, tell;
   uint64_t heard_ms; /* when the newest call was sent that weftd has answered */
-  uint64_t all_work; /* as the array engine knows it */
-  uint64_t trusts_ms; /* the array engine trusts until then */
-  bool distrusts;     /* people were told that this is over */
+  uint64_t all_arrived; /* as the array engine knows it */
+  uint64_t trusts_ms;   /* the array engine trusts until then */
+  bool distrusts;       /* people were told that this is over */
   bool relinked; /* an in-sync member was connected again: copies may differ */
   bool over, stopped, ending, ended;
   bool reporting; /* a report of this member is under way: */

@@ -43,8 +43,8 @@ host_learn (struct host *h, const struct host_answer *a)
     h->view.change = v->change;
     memcpy (h->view.change_states, v->change_states, sizeof v->change_states);
   }
-  if (v->all_work > h->view.all_work)
-    h->view.all_work = v->all_work;
+  if (v->all_arrived > h->view.all_arrived)
+    h->view.all_arrived = v->all_arrived;
   host_links_look (h);
 }
 
@@ -67,6 +67,8 @@ host_answered (struct host *h, enum host_do kind, const struct host_answer *a,
       h->heard_ms = w->sent_ms;
     if (h->told_settled < w->epoch)
       h->told_settled = w->epoch;
+    if (h->told_arrived < w->arrived)
+      h->told_arrived = w->arrived;
     if (h->told_prepared < w->prepared)
       h->told_prepared = w->prepared;
     h->told_older = h->told_older || w->older;
@@ -121,13 +123,13 @@ due_ms (const struct host *h, enum host_do kind, uint64_t now_ms)
     ms = trusts_on (h, now_ms) ? 0 : h->trusts_ms;
     due = ms == 0 || !h->distrusts;
     break;
-  case HOST_DO_ALL_WORK:
-    due = h->all_work < h->view.all_work;
+  case HOST_DO_ALL_ARRIVED:
+    due = h->all_arrived < h->view.all_arrived;
     break;
   case HOST_DO_ENTER: /* do we work in the newest epoch by now? */
     ms = h->enter_due_ms;
-    due = h->settled < h->view.epoch && h->committed >= h->view.epoch &&
-          host_links_settled (h);
+    due = (h->settled < h->view.epoch || h->arrived < h->view.epoch) &&
+          h->committed >= h->view.epoch && host_links_settled (h);
     break;
   case HOST_DO_CONNECT:
     /* The array engine is to know an epoch before it gets a connection that was
@@ -138,14 +140,15 @@ due_ms (const struct host *h, enum host_do kind, uint64_t now_ms)
   case HOST_DO_REPORT:
     return host_report_due_ms (h);
   case HOST_DO_TELL:
-    /* weftd waits for a new `settled` or `prepared`, or may take the loss of a member
+    /* weftd waits for a new `settled`, `arrived` or `prepared`, or may take the loss of a member
      * for more than it is before it hears `equal`; and it may be holding its answer to
      * the heartbeat: so these are told by a call of their own.
      */
     ms = h->tell.due_ms;
     due = !h->tell.under_way &&
-          (h->settled > h->told_settled || h->prepared > h->told_prepared ||
-           h->older != h->told_older || h->equal != h->told_equal);
+          (h->settled > h->told_settled || h->arrived > h->told_arrived ||
+           h->prepared > h->told_prepared || h->older != h->told_older ||
+           h->equal != h->told_equal);
     break;
   case HOST_DO_BEAT:
     ms = h->beat.due_ms;
@@ -163,6 +166,7 @@ say (struct host *h, struct words *w, uint64_t now_ms, struct host_action *a)
   w->under_way = true;
   w->sent_ms = now_ms;
   a->epoch = w->epoch = h->settled;
+  a->arrived = w->arrived = h->arrived;
   a->prepared = w->prepared = h->prepared;
   a->older = w->older = h->older;
   a->equal = w->equal = h->equal;
@@ -193,8 +197,8 @@ take (struct host *h, enum host_do kind, uint64_t now_ms, struct host_action *a)
     if (!h->distrusts)
       a->until_ms = h->trusts_ms = h->heard_ms + SESSION_TTL_MS;
     break;
-  case HOST_DO_ALL_WORK:
-    a->epoch = h->all_work = h->view.all_work;
+  case HOST_DO_ALL_ARRIVED:
+    a->epoch = h->all_arrived = h->view.all_arrived;
     break;
   case HOST_DO_ENTER:
     h->enter_due_ms = now_ms + SETTLE_MS;
@@ -261,8 +265,10 @@ host_committed (struct host *h, uint64_t epoch)
 }
 
 void
-host_entered (struct host *h, uint64_t epoch)
+host_entered (struct host *h, uint64_t epoch, uint64_t arrived)
 {
+  if (h->arrived < arrived)
+    h->arrived = arrived;
   if (epoch >= h->view.epoch && host_links_settled (h))
     h->settled = h->view.epoch;
 }
@@ -300,7 +306,7 @@ host_new (const struct host_config *c, uint64_t now_ms)
   h->heard_ms = c->heard_ms;
   h->trusts_ms = c->heard_ms + SESSION_TTL_MS;
   h->committing = h->committed = c->view.epoch;
-  h->all_work = c->view.all_work;
+  h->all_arrived = c->view.all_arrived;
   for (unsigned m = 0; m < h->members; m++) {
     struct link *l = &h->link[m];
 
@@ -314,6 +320,7 @@ host_new (const struct host_config *c, uint64_t now_ms)
   }
   h->settled = c->view.epoch - !host_links_settled (h);
   h->told_settled = h->settled;
+  h->arrived = h->told_arrived = c->view.epoch; /* nothing has begun yet */
   return h;
 }
 
@@ -357,11 +364,12 @@ host_check (const struct host *h)
 {
   assert (h->committed <= h->committing && h->committing <= h->view.epoch);
   assert (h->settled <= h->committed && h->told_settled <= h->settled);
+  assert (h->told_arrived <= h->arrived);
   assert (h->told_prepared <= h->prepared && h->prepared <= h->asked);
   assert (h->older || !h->told_older);
   assert (h->equal || !h->told_equal);
   assert (h->view.map_epoch <= h->view.epoch);
-  assert (h->all_work <= h->view.all_work);
+  assert (h->all_arrived <= h->view.all_arrived);
   assert (h->trusts_ms <= h->heard_ms + SESSION_TTL_MS);
   for (unsigned m = 0; m < h->members; m++) {
     const struct link *l = &h->link[m];

@@ -115,7 +115,7 @@ struct host_view {
   uint64_t round[ARRAY_MEMBERS_MAX]; /* which its disk had noted then */
   uint64_t change; /* the newest epoch that is PREPARED, with: */
   enum member_state change_states[ARRAY_MEMBERS_MAX];
-  uint64_t all_work; /* the newest epoch that is as array_all_work says */
+  uint64_t all_arrived; /* the newest epoch for array_all_arrived */
 };
 
 /* An answer to a heartbeat, or to a report. */
@@ -163,9 +163,9 @@ enum host_do {
   HOST_DO_PREPARE = 4,
   /* array_trust until `until_ms`; 0: that time is over, which people are told. */
   HOST_DO_TRUST = 8,
-  /* array_all_work with `epoch`. */
-  HOST_DO_ALL_WORK = 16,
-  /* Ask array_epoch; then host_entered with what it says. */
+  /* array_all_arrived with `epoch`. */
+  HOST_DO_ALL_ARRIVED = 16,
+  /* Ask array_epoch and array_arrived; then host_entered with what they say. */
   HOST_DO_ENTER = 32,
   /* Sever the old connection to `member`, and open one by the newest map; then
    * host_opened.
@@ -173,7 +173,7 @@ enum host_do {
   HOST_DO_CONNECT = 64,
   /* Tell weftd that `member` is lost; then host_reported. */
   HOST_DO_REPORT = 128,
-  /* Tell weftd `epoch`, `prepared`, `older` and `equal` at once; then
+  /* Tell weftd `epoch`, `arrived`, `prepared`, `older` and `equal` at once; then
    * host_answered.
    */
   HOST_DO_TELL = 256,
@@ -187,7 +187,7 @@ struct host_action {
   unsigned member;
   uint64_t epoch;
   enum member_state states[ARRAY_MEMBERS_MAX];
-  uint64_t prepared;
+  uint64_t arrived, prepared;
   bool older;        /* BEAT, TELL: the resync takes an older copy somewhere */
   bool equal;        /* BEAT, TELL: it is over */
   uint64_t until_ms; /* TRUST */
@@ -238,7 +238,8 @@ bool host_lost (struct host *h, unsigned member, uint64_t connection,
                 const char *reason, uint64_t now_ms);
 void host_prepared (struct host *h, uint64_t epoch); /* NOTICE_PREPARED */
 void host_committed (struct host *h, uint64_t epoch);
-void host_entered (struct host *h, uint64_t epoch); /* array_epoch says */
+/* array_epoch and array_arrived say */
+void host_entered (struct host *h, uint64_t epoch, uint64_t arrived);
 /* The resync is over, without an error: what was there before is equal on all copies
  * that count, and stable.  Before the first client is let in.
  */

@@ -70,7 +70,7 @@ BODIES = [
     ("POST", "/api/v1/sessions/0123456789abcdef/heartbeat",
      {"instance": "cafe", "process": "none", "epoch": 1,
       "uri": "nbd://127.0.0.1:10809",
-      "prepared": 1, "round": 1, "round_entered": 1,
+      "arrived": 1, "prepared": 1, "round": 1, "round_entered": 1,
       "stats": {**{name: {"sum_us": 1, "counts": [1, 2]}
                    if name.endswith("_latency") else 1
                    for name in SPEC["components"]["schemas"]

@@ -145,13 +145,14 @@ mutant prepared-before-drained sim array-join.c \
 mutant prepared-before-flushed sim array-join.c \
   '!flushed (a)' '(flushed (a), false)'
 mutant epoch-said-before-older-images-are-written test-array-join array-epoch.c \
-  'return images_drained (a->images, a->entering) && arrived (a)' \
-  'return arrived (a)'
+  'return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;' \
+  'return a->config.epoch;'
 mutant older-writes-need-not-reach-who-is-lost test-array-join array-epoch.c \
   'if (c >= 0 && !(p->written & 1u << c))' \
   'if (c >= 0 && !(p->written & 1u << c) && member_readable (a, p->at.copy[c].member))'
-mutant epoch-said-before-older-writes-arrive test-array-join array-epoch.c \
-  'a->entering) && arrived (a)' 'a->entering)'
+mutant arrived-with-older-writes-under-way test-array-join array-epoch.c \
+  '  if (moves)
+    move (a);' ''
 mutant prepared-joiner-counts-for-nothing sim array-member.c \
   'member_in_sync (a, i) ||
                 (a->next.epoch &&' \
@@ -211,7 +212,7 @@ mutant reader-reads-between-epochs "sim-cluster test-array-join" array-internal.
 mutant reader-reads-though-unheard-of test-array-join array-internal.h \
   'return a->now_ns >= a->trust_ns || a->next.told ||' 'return a->next.told ||'
 mutant reader-reads-before-older-writes-arrive test-array-join array-internal.h \
-  'a->all_work < a->config.epoch;' 'false;'
+  'a->all_arrived < a->config.epoch;' 'false;'
 
 # Witnesses.
 mutant replaced-writer-reads-what-is-old "test-array-witness sim-cluster" \

@@ -751,11 +751,15 @@ mutant free-disk-keeps-its-key test-cluster-rekey cluster-disk.c \
 mutant fence-for-a-key-excuses-later-losses test-cluster-rekey cluster-rekey.c \
   'return lately && is_fenced' 'return is_fenced'
 
-# Reads are held while not all who write work in the epoch.
+# Reads are held until what was begun has arrived.
 mutant reads-go-on-before-older-writes-arrive test-cluster-change cluster-settle.c \
-  'if (s->alive && s->epoch < a->moved)' 'if (0)'
+  'if (s->alive && s->arrived < a->moved)' 'if (0)'
 mutant reads-wait-for-a-silent-writer test-cluster-change cluster-settle.c \
-  'if (s->alive && s->epoch < a->moved)' 'if (s->epoch < a->moved)'
+  'if (s->alive && s->arrived < a->moved)' 'if (s->arrived < a->moved)'
+mutant arrived-with-the-epoch test-cluster-change cluster-settle.c \
+  's->arrived < a->moved' 's->epoch < a->moved'
+mutant reads-wait-for-an-older-version test-cluster-change cluster-session.c \
+  'hb->arrived ? hb->arrived : hb->epoch' 'hb->arrived'
 mutant who-is-behind-is-forgotten-by-a-start test-cluster-change cluster.c \
   '  a->moved = r->epoch;' '  ;'
 mutant readers-are-not-told-to-go-on test-cluster-change cluster-tell.c \

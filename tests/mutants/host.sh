@@ -22,9 +22,12 @@ mutant entered-before-the-array-engine test-host-session host.c \
   'if (epoch >= h->view.epoch && host_links_settled (h))' \
   'if (host_links_settled (h))'
 mutant entered-without-connections test-host-links host.c \
-  'h->settled < h->view.epoch && h->committed >= h->view.epoch &&
-          host_links_settled (h)' \
-  'h->settled < h->view.epoch && h->committed >= h->view.epoch'
+  'h->committed >= h->view.epoch && host_links_settled (h);' \
+  'h->committed >= h->view.epoch;'
+mutant arrived-is-asked-once test-host-session host.c \
+  '(h->settled < h->view.epoch || h->arrived < h->view.epoch)' 'h->settled < h->view.epoch'
+mutant arrived-is-not-told test-host-session host.c \
+  '|| h->arrived > h->told_arrived ||' '||'
 mutant settled-with-an-older-map test-host-links host-links.c \
   'if (h->view.map_epoch < h->view.epoch)
     return false;
@@ -42,7 +45,7 @@ mutant prepared-before-the-seat test-host-session host-links.c \
 mutant reader-waits-for-connections test-host-session host-links.c \
   'if (!h->readonly && h->view.change_states' 'if (h->view.change_states'
 mutant prepared-is-not-told test-host-session host.c \
-  '|| h->prepared > h->told_prepared ||' '||'
+  'h->prepared > h->told_prepared ||' ''
 mutant told-once-only test-host-session host.c \
   '  if (a->status == 200) {
     if (h->heard_ms' '  {

@@ -254,9 +254,9 @@ test_joiners_go_too (void)
   UNTIL (whole ());
 }
 
-/* The readers' copies change: who reads is told to hold until who writes works in the
- * epoch, also by a weftd that was started since; and it is told at once.  A silent writer
- * is not waited for.
+/* The readers' copies change: who reads is told to hold until what the writer had begun
+ * has arrived, also by a weftd that was started since; and it is told at once.  Neither a
+ * silent writer is waited for, nor one of an older version, which does not say so.
  */
 static void
 test_hold (void)
@@ -270,11 +270,19 @@ test_hold (void)
   UNTIL (state (1) == MEMBER_OUT);
   live_on (12);
   assert (reader->epoch == rec ()->epoch && reader->heard.hold);
+  assert (writer->epoch == rec ()->epoch);
   reincarnate ();
   live_on (12);
   assert (reader->heard.hold);
   writer->lags = false;
-  UNTIL (writer->epoch == rec ()->epoch);
+  UNTIL (writer->arrived == rec ()->epoch);
+  live_on (2);
+  assert (!reader->heard.hold);
+
+  writer->lags = true;
+  writer->arrived = 0;
+  heard_again (1);
+  UNTIL (whole ());
   live_on (2);
   assert (!reader->heard.hold);
 

@@ -286,7 +286,7 @@ host_granted (struct host *h, const struct message *m)
   h->attached = true;
   h->fences = h->hears = m->fences;
   h->session = m->session;
-  h->epoch = m->epoch;
+  h->epoch = h->arrived = m->epoch;
   h->fresh_ms = h->asked_ms;
   memset (h->lost, 0, sizeof h->lost);
   memcpy (h->states, m->states, sizeof h->states);
@@ -301,7 +301,9 @@ host_goes_on (struct host *h, const struct message *m)
   h->hears = m->fences;
   if (m->change && !h->busy)
     h->prepared = m->change;
-  if (m->epoch == h->epoch || h->lags)
+  if (!h->lags)
+    h->arrived = m->epoch;
+  if (m->epoch == h->epoch)
     return;
   for (unsigned i = 0; i < MEMBERS; i++)
     h->lost[i] = m->states[i] != MEMBER_OUT && !world.disk[i].alive;
@@ -424,6 +426,7 @@ void
 host_beat (struct host *h)
 {
   struct cluster_session_heartbeat hb = { .epoch = h->epoch,
+                                          .arrived = h->arrived,
                                           .prepared = h->prepared,
                                           .fences = h->fences,
                                           .older = h->older,

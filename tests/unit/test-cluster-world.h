@@ -92,14 +92,14 @@ struct host {
   uint64_t fences,
     hears; /* up to which fence it refuses clients; the newest that
                              it has heard of */
-  uint64_t session, epoch, prepared, told;
+  uint64_t session, epoch, arrived, prepared, told;
   uint64_t op, beat_op;
   uint64_t asked_ms, fresh_ms; /* when it sent what was granted or told last */
   bool takeover;               /* how it attaches */
   bool bound;     /* as a node, by the array's list; else as an administrator */
   uint64_t ended; /* the session whose process has ended, as it says */
   bool busy;      /* it does not get to the end of preparing */
-  bool lags;      /* its writes do not reach the copies of a new epoch */
+  bool lags;      /* what it had begun does not arrive */
   bool lost[ARRAY_MEMBERS_MAX];
   enum cluster_problem_kind refused;
   const char *code;

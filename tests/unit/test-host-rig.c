@@ -70,7 +70,7 @@ work (void)
     if (act.kind == HOST_DO_COMMIT)
       host_committed (h, act.epoch);
     else
-      host_entered (h, host_view (h)->epoch);
+      host_entered (h, host_view (h)->epoch, host_view (h)->epoch);
     host_check (h);
   }
 }

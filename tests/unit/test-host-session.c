@@ -222,13 +222,21 @@ test_entered (void)
   CHECK (nothing (HOST_DO_COMMIT) && nothing (HOST_DO_ENTER));
   host_committed (h, 6);
   CHECK (next (HOST_DO_ENTER));
-  host_entered (h, 5);
+  host_entered (h, 5, 5);
   CHECK (nothing (HOST_DO_ENTER) && nothing (HOST_DO_TELL) &&
          host_due_ms (h, now, HOST_DO_ENTER) == now + 20);
   now += 20;
   CHECK (next (HOST_DO_ENTER));
-  host_entered (h, 6);
-  CHECK (nothing (HOST_DO_ENTER) && next (HOST_DO_TELL));
+  host_entered (h, 6, 5);
+  CHECK (next (HOST_DO_TELL) && act.epoch == 6 && act.arrived == 5);
+  says_nothing ();
+  host_answered (h, HOST_DO_TELL, &answer, now);
+  /* What had begun before arrives later. */
+  CHECK (nothing (HOST_DO_ENTER | HOST_DO_TELL));
+  now += 20;
+  CHECK (next (HOST_DO_ENTER));
+  host_entered (h, 6, 6);
+  CHECK (nothing (HOST_DO_ENTER) && next (HOST_DO_TELL) && act.arrived == 6);
   finish ();
 }
 
@@ -314,23 +322,23 @@ test_prepare_in_order (void)
 
 /* ---- Readers ---- */
 
-/* Who writes works in the epoch: said once, and not taken back by an older answer. */
+/* What others had begun has arrived: said once, and not taken back by an older answer. */
 static void
-test_all_work (void)
+test_all_arrived (void)
 {
   begin (true, "II");
   says_epoch (6, "io", true);
   beat ();
   work ();
-  CHECK (nothing (HOST_DO_ALL_WORK));
+  CHECK (nothing (HOST_DO_ALL_ARRIVED));
   says_nothing ();
-  answer.view.all_work = 6;
+  answer.view.all_arrived = 6;
   beat ();
-  CHECK (next (HOST_DO_ALL_WORK) && act.epoch == 6);
+  CHECK (next (HOST_DO_ALL_ARRIVED) && act.epoch == 6);
   says_nothing ();
-  answer.view.all_work = 5;
+  answer.view.all_arrived = 5;
   beat ();
-  CHECK (nothing (HOST_DO_ALL_WORK));
+  CHECK (nothing (HOST_DO_ALL_ARRIVED));
   finish ();
 }
 
@@ -423,7 +431,7 @@ main (void)
   test_answers_cross ();
   test_prepare ();
   test_prepare_in_order ();
-  test_all_work ();
+  test_all_arrived ();
   test_trust (true);
   test_trust (false);
   test_over ();

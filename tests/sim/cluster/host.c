@@ -34,7 +34,7 @@ read_answer (struct host_role *h, const struct answer *a,
   if (a->status != 200)
     return;
   to->view.epoch = a->epoch;
-  to->view.all_work = a->hold ? 0 : a->epoch;
+  to->view.all_arrived = a->hold ? 0 : a->epoch;
   memcpy (to->view.states, a->states, sizeof a->states);
   to->view.change = a->change_epoch;
   memcpy (to->view.change_states, a->change_states, sizeof a->change_states);
@@ -98,6 +98,7 @@ speak (struct host_role *h, const struct host_action *a)
   snprintf (c->session.process, sizeof c->session.process, "%u %" PRIu64,
             h->proc.party, h->proc.life);
   c->session.epoch = a->epoch;
+  c->session.arrived = a->arrived;
   c->session.prepared = a->prepared;
   c->session.older = a->older;
   c->session.equal = a->equal;
@@ -150,11 +151,11 @@ carry_out (struct host_role *h, const struct host_action *a)
       TRACE (&h->proc, a->until_ms ? "trusts what it knows again"
                                    : "trusts what it knows no more");
     break;
-  case HOST_DO_ALL_WORK:
-    array_all_work (h->engine, a->epoch, sim_now);
+  case HOST_DO_ALL_ARRIVED:
+    array_all_arrived (h->engine, a->epoch, sim_now);
     break;
   case HOST_DO_ENTER:
-    host_entered (h->core, array_epoch (h->engine));
+    host_entered (h->core, array_epoch (h->engine), array_arrived (h->engine));
     break;
   case HOST_DO_CONNECT:
     peer_begin (&h->peer[a->member], a->connection);
@@ -335,7 +336,7 @@ make_engines (struct host_role *h)
   if (h->engine == NULL)
     sim_fail ("array_new: %s", why);
   array_trust (h->engine, (h->heard_ms + SESSION_TTL_MS) * MS, sim_now);
-  array_all_work (h->engine, host.view.all_work, sim_now);
+  array_all_arrived (h->engine, host.view.all_arrived, sim_now);
   h->timer_at = UINT64_MAX;
   if (w.config.leases && h->writable)
     leases_begin (h);
