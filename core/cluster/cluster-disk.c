@@ -211,6 +211,8 @@ take (struct cluster *c, struct cluster_disk *d,
     d->told = false;
     d->raise_max = d->array ? cluster_array_wanted_epoch (d->array) + 1 : 0;
   }
+  if (restarted || !d->heard)
+    d->began_live_ms = c->live_ms;
   if (restarted)
     d->served = false;
   told |= cluster_text_copy (d->reason, sizeof d->reason, hb->reason);
@@ -225,7 +227,7 @@ take (struct cluster *c, struct cluster_disk *d,
   d->took_place = took;
   if (!hb->starting) {
     d->alive = true;
-    d->last_live_ms = c->live_ms;
+    d->last_live_ms = d->spoke_live_ms = c->live_ms;
   }
   d->contested_live_ms = 0;
   d->min_epoch = hb->min_epoch;

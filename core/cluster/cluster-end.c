@@ -238,6 +238,46 @@ cluster_session_evict (struct cluster *c, const struct cluster_input *in,
   end (c, in, id, by);
 }
 
+/* Has one of several that write, without members that others reach, been so for too long?
+ * Who has lost a member that dies, perhaps with another who writes, says so before anybody
+ * else knows.  So it is only counted up to the last words that the member and one who
+ * reaches it have said since, in the life of the member that it lost.
+ */
+static bool
+is_apart (const struct cluster *c, struct cluster_session *s)
+{
+  const struct cluster_array *a = s->array;
+  uint64_t from, shown;
+  bool apart = false;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    const struct cluster_disk *d = a->disk[m];
+
+    /* A member that was given back to it is its own again when it has come back to it. */
+    if (!s->lost[m] && (a->rec.member[m].state != MEMBER_IN_SYNC ||
+                        s->epoch >= a->rec.member[m].fence))
+      s->away_live_ms[m] = 0;
+    else if (s->lost[m] && s->away_live_ms[m] == 0)
+      s->away_live_ms[m] = c->live_ms;
+    if (s->away_live_ms[m] == 0 || !cluster_life_apart (a, s, m))
+      continue;
+    apart = true;
+    from = s->away_live_ms[m] > d->began_live_ms ? s->away_live_ms[m]
+                                                 : d->began_live_ms;
+    from = from > s->apart_live_ms ? from : s->apart_live_ms;
+    shown = cluster_life_shown (a, s, m);
+    if (shown <= from)
+      continue;
+    /* Between words that are so far from each other somebody was away. */
+    if (shown - from <= REST_MS + HEARTBEAT_MS)
+      s->apart_ms += shown - from;
+    s->apart_live_ms = shown;
+  }
+  if (!apart && c->live_ms >= s->apart_live_ms + RECONNECT_CALM_MS)
+    s->apart_ms = 0;
+  return apart && s->apart_ms >= APART_MS;
+}
+
 /* One of several that write holds up every change of epoch for the others, while it can
  * take no part in it: it is silent, or a member that others reach is lost to it.  Nothing
  * is held up where nobody is heard, for it may be weftd that is cut off.
@@ -247,25 +287,11 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
 {
   struct cluster_array *a = s->array;
   const struct cluster_session *other = NULL;
-  bool others = false, lost = false, apart = false;
+  bool others = false, apart = is_apart (c, s);
 
   while ((other = cluster_writer_next (a, other)))
     others |= other != s && other->alive &&
               cluster_session_silent_ms (c, other) < QUIET_MS;
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    lost |= s->lost[m];
-    /* Who is dead, perhaps with that member, does not say that it has lost it. */
-    apart |= s->lost[m] && cluster_life_apart (c, a, s, m, QUIET_MS);
-  }
-  /* It has not come back yet to a member that was given back to it. */
-  apart |= !lost && s->apart_ms > 0 && s->epoch < a->rec.epoch;
-  if (apart) {
-    if (c->live_ms - s->apart_live_ms <= 2 * CLUSTER_TICK_MS)
-      s->apart_ms += c->live_ms - s->apart_live_ms;
-    s->apart_live_ms = c->live_ms;
-  }
-  else if (c->live_ms >= s->apart_live_ms + RECONNECT_CALM_MS)
-    s->apart_ms = 0;
   if (!others || c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
     return;
   if (!s->alive)
@@ -275,7 +301,7 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
            c->live_ms >= s->lessee.heard_live_ms + SESSION_TTL_MS)
     cluster_session_cut (
       c, s, "weftd: it does not say which leases it has, and others wait");
-  else if (apart && s->apart_ms >= APART_MS)
+  else if (apart)
     cluster_session_cut (
       c, s, "weftd: it has lost a member that others who write can reach");
 }

@@ -445,12 +445,17 @@ bool cluster_life_unmet (const struct cluster_disk *d);
  * epoch tells it of the next one.
  */
 bool cluster_life_known (const struct cluster *c, const struct cluster_disk *d);
-/* Has this one of several that write lost a member that is well, and that another, which
- * has been silent for less than so long, has not lost?
+/* Would it be this one of several that write whose line is bad, if it has lost this
+ * member?  The member is well, and no fewer of the others reach it than lack it; or some
+ * do, and nobody can do without it.
  */
-bool cluster_life_apart (const struct cluster *c, const struct cluster_array *a,
-                         const struct cluster_session *s, unsigned member,
-                         uint64_t silent_ms);
+bool cluster_life_apart (const struct cluster_array *a,
+                         const struct cluster_session *s, unsigned member);
+/* Up to when have this member, and another one that writes and reaches it, shown that they
+ * live?
+ */
+uint64_t cluster_life_shown (const struct cluster_array *a,
+                             const struct cluster_session *s, unsigned member);
 /* Was an in-sync member started again under a live writer that has not been given
  * the new process yet?  What the member had not flushed may be gone, so nobody else
  * is to read it.

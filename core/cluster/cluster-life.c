@@ -80,21 +80,40 @@ cluster_life_known (const struct cluster *c, const struct cluster_disk *d)
 }
 
 bool
-cluster_life_apart (const struct cluster *c, const struct cluster_array *a,
-                    const struct cluster_session *s, unsigned member,
-                    uint64_t silent_ms)
+cluster_life_apart (const struct cluster_array *a,
+                    const struct cluster_session *s, unsigned member)
 {
   const struct cluster_session *other = NULL;
+  unsigned reach = 0, lack = 1;
   const char *why;
 
   if (s->rec.part.length == 0 || !cluster_member_well (a, member, &why) ||
       cluster_life_unmet (a->disk[member]))
     return false;
+  while ((other = cluster_writer_next (a, other))) {
+    if (other == s || !other->alive)
+      continue;
+    lack += other->said_lost[member];
+    reach += !other->said_lost[member];
+  }
+  return reach > 0 &&
+         (reach >= lack || !cluster_array_can_leave_out (a, member));
+}
+
+uint64_t
+cluster_life_shown (const struct cluster_array *a,
+                    const struct cluster_session *s, unsigned member)
+{
+  const struct cluster_disk *d = a->disk[member];
+  const struct cluster_session *other = NULL;
+  uint64_t live_ms = 0;
+
   while ((other = cluster_writer_next (a, other)))
-    if (other != s && other->alive && !other->said_lost[member] &&
-        cluster_session_silent_ms (c, other) < silent_ms)
-      return true;
-  return false;
+    if (other != s && !other->said_lost[member] &&
+        other->epoch >= a->rec.member[member].fence &&
+        other->spoke_live_ms > live_ms)
+      live_ms = other->spoke_live_ms;
+  return live_ms < d->spoke_live_ms ? live_ms : d->spoke_live_ms;
 }
 
 bool

@@ -10,8 +10,8 @@
  *   do so because it has lost another member;
  * - one that only a reader has lost: a reader's bad line must not take a member
  *   from the writer;
- * - one that is well, and that one of several that write has lost alone: it is fenced and
- *   given back to that one, whose session ends if that goes on (cluster_session_tick);
+ * - one that is well, and that no more of several that write have lost than have it: it
+ *   is fenced and given back to these, who end if that goes on (cluster_session_tick);
  * - one that has been taken back meanwhile: the report is about an earlier loss.
  */
 
@@ -119,7 +119,7 @@ refuse_apart (struct cluster *c, uint64_t op, struct cluster_session *s,
 {
   char words[320];
 
-  if (!cluster_life_apart (c, a, s, member, UINT64_MAX))
+  if (!cluster_life_apart (a, s, member))
     return false;
   keep_waiting (c, s, a, member);
   cluster_defer (

@@ -68,7 +68,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   if (!s->heard)
     s->lessee.heard_live_ms = c->live_ms;
   s->heard = s->alive = true;
-  s->last_live_ms = c->live_ms;
+  s->last_live_ms = s->spoke_live_ms = c->live_ms;
   s->draining = hb->draining;
   /* It can't have heard of more. */
   s->fences = hb->fences < cluster_fences (c) ? hb->fences : cluster_fences (c);

@@ -147,8 +147,10 @@ struct cluster_disk {
   char cache[CLUSTER_CACHE_BYTES]; /* "": not known, or it has failed */
   /* The process for which the tokens of the array's epoch were made. */
   char minted[CLUSTER_INSTANCE_BYTES];
-  uint64_t last_live_ms; /* on the clock of silence */
-  uint64_t answer;       /* the step of its last answer; 0: none yet */
+  uint64_t last_live_ms;  /* on the clock of silence */
+  uint64_t spoke_live_ms; /* when its last heartbeat came */
+  uint64_t began_live_ms; /* when the first one of its present process came */
+  uint64_t answer;        /* the step of its last answer; 0: none yet */
   uint64_t min_epoch, states_epoch, sequence, dirty_extents;
   uint64_t refuted;   /* a round that it said, and that can't be; 0: none */
   uint64_t raise_max; /* its process raises min_epoch by itself no further */
@@ -269,7 +271,7 @@ struct cluster_session {
   TAILQ_HEAD (, waiting) waitings; /* calls that wait for it, or are its own */
   bool heard, alive;               /* as for a disk, with SESSION_TTL_MS */
   bool draining;
-  uint64_t last_live_ms, answer; /* as of a disk */
+  uint64_t last_live_ms, spoke_live_ms, answer; /* as of a disk */
   uint64_t epoch; /* in which it works, as it says: it has a connection to
                         each member that is in-sync or joining in that epoch, or
                         has reported the member as lost */
@@ -300,10 +302,13 @@ struct cluster_session {
   uint64_t retry_live_ms[ARRAY_MEMBERS_MAX]; /* a lost member is given back to
                                                 the session no earlier */
   uint64_t retry_ms[ARRAY_MEMBERS_MAX]; /* how long that was put off last */
-  /* Of several that write: for how long in all it was without members that others reach,
-   * and when it was so last.  After a time of calm that begins anew.
+  /* Of several that write: for how long in all it was without members of which others
+   * have shown that they reach them, and up to when it was so last.  After a time of calm
+   * that begins anew.
    */
   uint64_t apart_ms, apart_live_ms;
+  /* Since when it is without this member, and has not come back to it; 0: it is not. */
+  uint64_t away_live_ms[ARRAY_MEMBERS_MAX];
   uint64_t stats_ms; /* when `stats` came; 0: never */
   struct array_stats stats;
   struct cluster_session_rates rates;

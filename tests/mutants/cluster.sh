@@ -96,18 +96,18 @@ mutant one-that-has-ended-hides-one-that-is-well test-cluster-part cluster-attac
     }'
 mutant beside-nobody-without-a-fence test-cluster-part cluster-tell.c \
   'if (w->grant->writable && !w->fences &&' 'if (0 &&'
-mutant short-losses-add-up test-cluster-part cluster-end.c \
-  'if (c->live_ms - s->apart_live_ms <= 2 * CLUSTER_TICK_MS)' 'if (s->apart_live_ms)'
 mutant silent-member-keeps-a-part test-cluster-part cluster-rebuild.c \
   'cluster_disk_silent_ms (c, a->disk[member]) >= MISSING_MS' '0'
 mutant joiner-copies-from-who-is-still-written test-cluster-part cluster-join.c \
   'return false; /* so may one of several */' ';'
 mutant one-bad-line-takes-a-member-from-all test-cluster-part cluster-lost.c \
-  'if (!cluster_life_apart (c, a, s, member, UINT64_MAX))' 'if (1)'
-mutant who-waits-for-a-member-that-is-away-ends test-cluster-part cluster-end.c \
-  'apart |= s->lost[m] && cluster_life_apart (c, a, s, m, QUIET_MS);' 'apart |= s->lost[m];'
-mutant who-is-dead-reaches-a-member test-cluster-part cluster-end.c \
-  'cluster_life_apart (c, a, s, m, QUIET_MS);' 'cluster_life_apart (c, a, s, m, UINT64_MAX);'
+  'if (!cluster_life_apart (a, s, member))' 'if (1)'
+mutant who-is-dead-reaches-a-member test-cluster-part cluster-life.c \
+  'return live_ms < d->spoke_live_ms ? live_ms : d->spoke_live_ms;' 'return d->spoke_live_ms;'
+mutant answer-is-a-word-of-the-dead test-cluster-part cluster-end.c \
+  'shown = cluster_life_shown (a, s, m);' 'shown = a->disk[m]->last_live_ms;'
+mutant one-ends-for-a-bad-line-of-the-member test-cluster-part cluster-life.c \
+  '(reach >= lack || !cluster_array_can_leave_out (a, member))' '1'
 mutant fence-for-another-is-a-loss test-cluster-part cluster-lost.c \
   'if (rekeyed || is_cut (c, a, s, member)) {' 'if (rekeyed) {'
 mutant one-apart-stays-for-ever test-cluster-part cluster-end.c \

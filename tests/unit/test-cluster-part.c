@@ -347,7 +347,7 @@ test_apart_from_the_dead (void)
       lost (writer, 1);
     live ();
   }
-  assert (state (1) == MEMBER_IN_SYNC && session (writer)->apart_ms > 0);
+  assert (state (1) == MEMBER_IN_SYNC && session (writer)->apart_ms == 0);
   other->alive = true;
   for (unsigned i = 0; i < 16; i++) { /* 4 s */
     if (writer->op == 0)
@@ -355,6 +355,87 @@ test_apart_from_the_dead (void)
     live ();
   }
   assert (writers () == 2 && state (1) == MEMBER_IN_SYNC);
+}
+
+/* The host of another dies again and again, with its member: the one whose lines are all
+ * well has lost the member each time before weftd misses anybody, and that is no time in
+ * which it was alone without it.
+ */
+static void
+test_apart_from_one_that_dies_often (void)
+{
+  begin_both ();
+  for (unsigned i = 0; i < 6; i++) {
+    fall_silent (other);
+    cut_off (1);
+    for (unsigned ticks = 0; ticks < 12; ticks++) { /* 3 s */
+      if (writer->op == 0)
+        lost (writer, 1);
+      live ();
+    }
+    start_again (1);
+    snprintf (world.disk[1].instance, 16, "d1 life %u", i);
+    come_again (other);
+    other->attached = false;
+    snprintf (other->instance, 16, "h1 life %u", i);
+    other->takeover = true;
+    attach_until_granted (other);
+    UNTIL (whole ());
+    assert (writers () == 2 && !session (writer)->rec.ended);
+    assert (session (writer)->apart_ms == 0);
+  }
+}
+
+/* All three write, each a third. */
+static void
+begin_three (void)
+{
+  struct host *h[] = { writer, other, reader };
+  uint64_t third = 0;
+
+  begin_array ();
+  third = array ()->layout.size / UNIT / 3 * UNIT;
+  reader->writable = true;
+  for (unsigned i = 0; i < 3; i++) {
+    h[i]->part = (struct cluster_part) { .offset = i * third, .length = third };
+    attach_until_granted (h[i]);
+  }
+}
+
+/* Two of three have lost a member that one reaches: it is the member's line that is bad.
+ * It goes out, and none of them ends.
+ */
+static void
+test_apart_from_two (void)
+{
+  begin_three ();
+  lost (other, 1);
+  UNTIL (other->op == 0);
+  assert (strcmp (other->code, "in-use") == 0 && state (1) == MEMBER_IN_SYNC);
+  report_lost (reader, 1);
+  UNTIL (whole ());
+  assert (writers () == 3);
+}
+
+/* The one host is cut off from the two others, and each of them has a member: it ends who
+ * is alone, though the two had lost its member before.
+ */
+static void
+test_one_host_is_cut_off (void)
+{
+  struct host *h[] = { writer, other, reader };
+  unsigned lacks[] = { 1, 1, 2 };
+
+  begin_three ();
+  for (unsigned i = 0; i < 200 && !session (reader)->rec.ended; i++) {
+    for (unsigned k = 0; k < 3; k++)
+      if (h[k]->op == 0)
+        lost (h[k], lacks[k]);
+    live ();
+    assert (!session (writer)->rec.ended && !session (other)->rec.ended);
+  }
+  assert (session (reader)->rec.ended && writers () == 2);
+  assert (state (2) == MEMBER_IN_SYNC);
 }
 
 /* A short loss now and then ends nobody. */
@@ -706,6 +787,9 @@ main (void)
   test_joiner_begins_anew (true);
   test_apart ();
   test_apart_from_the_dead ();
+  test_apart_from_one_that_dies_often ();
+  test_apart_from_two ();
+  test_one_host_is_cut_off ();
   test_apart_for_moments ();
   test_last_copy ();
   test_lost_by_all ();
