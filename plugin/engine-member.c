@@ -63,11 +63,12 @@ engine_epoch (struct engine *e)
 uint64_t
 engine_arrived (struct engine *e)
 {
+  struct turn t;
   uint64_t epoch;
 
-  pthread_mutex_lock (&e->lock);
-  epoch = array_arrived (e->array);
-  pthread_mutex_unlock (&e->lock);
+  turn_begin (e, &t, NULL);
+  epoch = array_arrived (e->array, clock_ns ());
+  turn_end (e, &t);
   return epoch;
 }
 

@@ -170,7 +170,7 @@ move (struct array *a)
 }
 
 uint64_t
-array_arrived (struct array *a)
+epoch_arrived (struct array *a)
 {
   const struct req *q;
   const struct piece *p;

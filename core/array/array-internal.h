@@ -671,6 +671,7 @@ void join_release (struct array *a);
 /* array-epoch.c: epochs, and members that come back. */
 void epoch_commit (struct array *a, uint64_t epoch,
                    const enum member_state states[]);
+uint64_t epoch_arrived (struct array *a);
 void epoch_back (struct array *a, unsigned member, bool kept, uint64_t reach);
 /* Give a notice if the committed states leave data without a copy. */
 void epoch_loss (struct array *a);

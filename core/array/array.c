@@ -462,6 +462,17 @@ array_all_arrived (struct array *a, uint64_t epoch, uint64_t now_ns)
   pump (a);
 }
 
+uint64_t
+array_arrived (struct array *a, uint64_t now_ns)
+{
+  uint64_t epoch;
+
+  advance (a, now_ns);
+  epoch = epoch_arrived (a);
+  pump (a); /* the images that it waits for */
+  return epoch;
+}
+
 void
 array_settled (struct array *a, unsigned member, uint64_t offset,
                uint64_t length, uint64_t now_ns)

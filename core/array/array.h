@@ -293,7 +293,7 @@ uint64_t array_epoch (const struct array *a);
 /* An epoch before which no write had begun that has not reached the copies which others
  * read in that epoch: the last committed one, or else the one of an earlier call.
  */
-uint64_t array_arrived (struct array *a);
+uint64_t array_arrived (struct array *a, uint64_t now_ns);
 
 /* ---- Leases by range (config.leases; array-lease.c, docs/PROTOCOL.md "Leases") ----
  *

@@ -150,6 +150,10 @@ mutant epoch-said-before-older-images-are-written test-array-join array-epoch.c 
 mutant older-writes-need-not-reach-who-is-lost test-array-join array-epoch.c \
   'if (c >= 0 && !(p->written & 1u << c))' \
   'if (c >= 0 && !(p->written & 1u << c) && member_readable (a, p->at.copy[c].member))'
+mutant arrived-with-older-images-to-be-written test-array-join array-epoch.c \
+  'member_in_sync (a, i) && !images_drained_of (a->images, i, a->arriving)' '0'
+mutant arrived-waits-for-images-that-nobody-sends test-array-join array.c \
+  'pump (a); /* the images that it waits for */' ''
 mutant arrived-with-older-writes-under-way test-array-join array-epoch.c \
   '  if (moves)
     move (a);' ''

@@ -756,6 +756,8 @@ mutant reads-go-on-before-older-writes-arrive test-cluster-change cluster-settle
   'if (s->alive && s->arrived < a->moved)' 'if (0)'
 mutant reads-wait-for-a-silent-writer test-cluster-change cluster-settle.c \
   'if (s->alive && s->arrived < a->moved)' 'if (s->arrived < a->moved)'
+mutant reads-go-on-beside-who-has-ended test-cluster-part cluster-settle.c \
+  'cluster_over_waits_for (a, m, s->rec.id)' '0'
 mutant arrived-with-the-epoch test-cluster-change cluster-settle.c \
   's->arrived < a->moved' 's->epoch < a->moved'
 mutant reads-wait-for-an-older-version test-cluster-change cluster-session.c \

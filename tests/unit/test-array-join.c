@@ -166,6 +166,15 @@ test_prepare_anew (void)
   end ();
 }
 
+static uint64_t
+arrived (void)
+{
+  uint64_t epoch = array_arrived (a, now);
+
+  rig_take ();
+  return epoch;
+}
+
 /* A member that goes is not waited for, and is asked nothing more. */
 static void
 test_prepare_loss (void)
@@ -182,8 +191,8 @@ test_prepare_loss (void)
   assert (prepared (2) && !done (&w) && notices_lost == 0);
   commit_states (2, "oiii");
   assert (notices_lost == 1 && is_io (0, IO_WRITE, 2, 0, 4096));
-  assert (array_arrived (a) < 2); /* a reader may have read the write before */
-  assert (finish (&w) == 0 && array_arrived (a) == 2);
+  assert (arrived () < 2); /* a reader may have read the write before */
+  assert (finish (&w) == 0 && arrived () == 2);
   end ();
 }
 
@@ -202,17 +211,34 @@ test_arrives (bool lost)
   submit (&w);
   assert (ios_count == 1 && is_io (0, IO_WRITE, 2, 0, 4096));
   commit_states (2, "iiii");
-  assert (array_epoch (a) == 2 && array_arrived (a) < 2);
+  assert (array_epoch (a) == 2 && arrived () < 2);
   answer (0, 0);
   assert (ios_count == 1 && is_io (0, IO_WRITE, 0, 0, 4096));
-  assert (array_arrived (a) < 2 && !done (&w));
+  assert (arrived () < 2 && !done (&w));
   if (lost) {
     lose (0);
     answer_lost (0);
-    assert (array_arrived (a) < 2);
+    assert (arrived () < 2);
     commit_states (3, "oiii");
   }
-  assert (finish (&w) == 0 && array_arrived (a) == 2u + lost);
+  assert (finish (&w) == 0 && arrived () == 2u + lost);
+  end ();
+}
+
+/* What was answered is to reach them, too, where nobody was prepared for the epoch. */
+static void
+test_images_arrive (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+
+  begin_as ("iiii");
+  submit (&w);
+  answer (0, 0);
+  assert (done (&w) && w.error == 0);
+  commit_states (2, "oiii");
+  assert (arrived () < 2);
+  answer_all ();
+  assert (arrived () == 2);
   end ();
 }
 
@@ -752,6 +778,7 @@ main (void)
   test_prepare_loss ();
   test_arrives (false);
   test_arrives (true);
+  test_images_arrive ();
   test_prepare_replaced ();
   test_prepare_taken_over ();
   test_back_but_goes (true);

@@ -211,6 +211,26 @@ test_end (bool evicted)
   assert (rec ()->epoch == epoch && !writer->over);
 }
 
+/* What one that ends had begun may still arrive where that is not confirmed yet: reads
+ * are held until then.
+ */
+static void
+test_end_held (void)
+{
+  begin_both ();
+  attach_until_granted (reader);
+  other->lags = true;
+  both_lose (1);
+  live_on (8);
+  assert (reader->heard.hold);
+  world.disk[2].holds = true;
+  detach (other);
+  live_on (8);
+  assert (writers () == 1 && reader->heard.hold);
+  world.disk[2].holds = false;
+  UNTIL (!reader->heard.hold);
+}
+
 /* The last one that ends has all members fenced, as one that writes alone. */
 static void
 test_last_end (void)
@@ -780,6 +800,7 @@ main (void)
   test_too_many ();
   test_end (false);
   test_end (true);
+  test_end_held ();
   test_last_end ();
   test_silent ();
   test_all_silent ();

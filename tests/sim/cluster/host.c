@@ -155,7 +155,8 @@ carry_out (struct host_role *h, const struct host_action *a)
     array_all_arrived (h->engine, a->epoch, sim_now);
     break;
   case HOST_DO_ENTER:
-    host_entered (h->core, array_epoch (h->engine), array_arrived (h->engine));
+    host_entered (h->core, array_epoch (h->engine),
+                  array_arrived (h->engine, sim_now));
     break;
   case HOST_DO_CONNECT:
     peer_begin (&h->peer[a->member], a->connection);
