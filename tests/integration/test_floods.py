@@ -68,9 +68,13 @@ def of_sanitizer(w):
 
 
 class Beating:
-    """A disk of a node, whose heartbeats never stop.  kept: over one connection."""
+    """A disk of a node, whose heartbeats never stop.  kept: over one connection.
+
+    It has an address of its own: at the flood's own one it may be closed while nobody
+    knows yet whose it is, in its handshake."""
 
     def __init__(self, node, number, kept):
+        self.address = f"127.0.0.{200 + number}"
         self.member = SecureMember(node, number)
         self.node, self.kept = node, kept
         self.calls, self.failed = 0, []
@@ -81,7 +85,8 @@ class Beating:
 
     def call(self):
         c = self.connection or http.client.HTTPSConnection(
-            *self.node.weftd.tls_address, timeout=30, context=self.context)
+            *self.node.weftd.tls_address, timeout=30, context=self.context,
+            source_address=(self.address, 0))
         m = self.member
         try:
             c.request("POST", "/api/v1" + m.path, json.dumps(m.body(wait_ms=100)),
