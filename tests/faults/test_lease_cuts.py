@@ -1,0 +1,182 @@
+"""Lines are cut between those who write one array at the same time by leases, and a member,
+weftd, or all.
+
+Topology: a network namespace for each of weftd, four members and nine array processes
+          (tests/netcluster.py); each of seven shares a run of sectors with the two
+          others, whose lines stay whole.
+Cause: blackhole routes, both ways or one way, all at one moment; and their removal when
+       the seven are ended.
+Pass:  who does not hear weftd, or is not heard by it, is ended when it was silent for 10 s,
+       and who is without a member that others reach when it was so for 10 s; not before,
+       and the two others never.  These wait for no longer than that and a recovery takes,
+       and where nobody else writes for nothing.  All requests of the ended fail with
+       ESHUTDOWN, as soon as they can hear of it, and nothing of theirs comes later.  For
+       each sector there is an order of all that was done that explains all that was read;
+       in the end all copies are alike.
+"""
+
+import contextlib
+import datetime
+import random
+import time
+
+import pytest
+
+from copies import check_copies, model_of
+from nbdclient import connected
+from nbdkitproc import Nbdkit
+from netcluster import NetCluster
+from sectorhistory import SECTOR, Client, History
+from wefttest import eventually
+
+REGION = 2 << 20
+TTL_S, APART_S, QUIET_S = 10, 10, 2  # SESSION_TTL_MS, APART_MS, QUIET_MS
+# From when it may be ended until it is; from its end until another has what it had.
+ENDS_S, RECOVERED_S = 5, 5
+SILENT = "it was silent, and others write"
+APART = "it has lost a member that others who write can reach"
+
+LEFT = ["n8", "n9"]
+
+
+def both(host, *others):
+    return [line for o in others for line in ((host, o), (o, host))]
+
+
+# Of each: which lines are cut, from whom to whom, and why it is ended.
+CUTS = {
+    "v0": (both("v0", "h0"), APART),
+    "v1": ([("v1", "h1")], APART),
+    "v2": ([("h2", "v2")], APART),
+    "v3": (both("v3", "w"), SILENT),
+    "v4": ([("v4", "w")], SILENT),
+    "v5": ([("w", "v5")], SILENT),
+    "v6": (both("v6", "w", "h0", "h1", "h2", "h3", *LEFT), SILENT),
+}
+
+
+class Paced(Client):
+    """Leaves some of the processor to others."""
+
+    def once(self):
+        super().once()
+        time.sleep(0.01)
+
+
+class World:
+    def __init__(self, net, seed, close):
+        self.net, self.history, rng = net, History(), random.Random(seed)
+        self.hosts = {h: close.enter_context(Nbdkit(
+            "weft", "array=a", "mode=shared", f"node={h}", "io-timeout=2000",
+            f"admin=http://{net.address('w')}:7380", wrap=net.inside(h)))
+            for h in (*CUTS, *LEFT)}
+        self.runs = [range(k * REGION // SECTOR, k * REGION // SECTOR + 16)
+                     for k in range(len(CUTS) + 1)]
+
+        def client(host, run):
+            one = Paced(self.history, self.hosts[host].uri,
+                        random.Random(rng.random()), [list(run)])
+            one.start()
+            return one
+        self.dead = {v: [client(v, run), client(v, run)]
+                     for v, run in zip(CUTS, self.runs)}
+        self.left = {v: [client(h, run) for h in LEFT] for v, run in zip(CUTS, self.runs)}
+        self.alone = client("n8", self.runs[-1])
+
+    def others(self):
+        return [one for some in self.left.values() for one in some] + [self.alone]
+
+    def nodes(self):
+        return {s["node"] for s in self.net.get("/api/v1/sessions")["sessions"]}
+
+    def look(self, noticed):
+        """Who has lost a member, since when; are all ended that are to be?"""
+        for v in CUTS:
+            if v not in noticed and " is lost: " in self.hosts[v].log():
+                noticed[v] = time.time()
+        return self.nodes() == set(LEFT)
+
+    def ended(self):
+        """Of each when, and why, in weftd's words."""
+        found = {}
+        for line in self.net.get("/api/v1/log?limit=1000&text=evicted")["log"]:
+            node = line["text"].split(",")[0].removeprefix("Node ")
+            at = datetime.datetime.fromisoformat(line["at"].replace("Z", "+00:00"))
+            found[node] = at.timestamp(), line["text"]
+        return found
+
+    def all_recovered(self):
+        leases = self.net.get("/api/v1/arrays/a/leases")
+        return leases["orphan_bytes"] == 0 and leases["recoverer"] is None
+
+    def no_more(self):
+        """What the ended wrote, and were not answered for, is read now, or never."""
+        h = connected(self.hosts["n8"].uri)
+        for run in self.runs:
+            begin = time.monotonic()
+            data = h.pread(len(run) * SECTOR, run[0] * SECTOR)
+            for i, s in enumerate(run):
+                self.history.read(s, data[i * SECTOR:(i + 1) * SECTOR], begin,
+                                  time.monotonic())
+        for some in self.dead.values():
+            for one in some:
+                self.history.never(one.value)
+
+    def are_over(self, hosts, counts):
+        for v in hosts:
+            for one, count in zip(self.dead[v], counts[v]):
+                one.broken()
+                assert one.error.errno == "ESHUTDOWN", (v, one.error)
+                # What it waited for may have been done before.
+                assert one.count <= count + 1, (v, one.count - count)
+            eventually(lambda: "every request fails from now on" in self.hosts[v].log(),
+                       what=f"{v} to say why it ends")
+
+
+@pytest.mark.long(30)
+@pytest.mark.timeout(240)
+# Thousands of threads: see test_lease_stops.py.
+@pytest.mark.xdist_group("many threads")
+def test_who_goes(tmp_path, seed):
+    with NetCluster(tmp_path, clients=[*CUTS, *LEFT], attached=False) as net, \
+            contextlib.ExitStack() as close:
+        w, noticed = World(net, seed, close), {}
+        for one in [*w.others(), *(o for some in w.dead.values() for o in some)]:
+            one.until_done(5)
+        cut = time.time()
+        for lines, _ in CUTS.values():
+            for line in lines:
+                net.cut(*line)
+        all_cut = time.time()
+        eventually(lambda: w.look(noticed), 60, what="all seven to be ended")
+        counts = {v: [one.count for one in some] for v, some in w.dead.items()}
+
+        ended = w.ended()
+        assert set(ended) == set(CUTS)
+        for v, (_, why) in CUTS.items():
+            at, text = ended[v]
+            assert text.endswith(f"by weftd: {why}."), text
+            if why is SILENT:
+                # It was heard a heartbeat before.
+                assert TTL_S - QUIET_S < at - cut and at - all_cut < TTL_S + ENDS_S, v
+            else:
+                assert APART_S < at - cut and at - noticed[v] < APART_S + ENDS_S, v
+        for one in w.others():
+            one.until_done(5)
+        for v, some in w.left.items():
+            for one in some:
+                assert one.longest < ended[v][0] - cut + RECOVERED_S, (v, one.longest)
+        assert w.alone.longest < TTL_S / 2
+
+        eventually(w.all_recovered, what="all to be recovered")
+        w.no_more()
+        w.are_over([v for v, (_, why) in CUTS.items() if why is APART], counts)
+        net.heal()
+        w.are_over(CUTS, counts)
+        assert w.nodes() == set(LEFT)
+        for one in w.others():
+            one.until_done(5)
+            one.end()
+        w.history.check()
+        net.in_sync()
+        check_copies(net, model_of(net, net.layout, net.unit))
