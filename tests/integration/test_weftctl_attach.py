@@ -247,11 +247,21 @@ def test_shared_of_one_hosts_file_system(cluster, ctl, tmp_path, make, found):
         f.truncate(64 << 20)
     make(image)
     c = cluster(members=2, layout="raid-1", size="80M")
-    w, s = ctl(c), Served(c)
+    run("nbdcopy", image, c.nbd)
+    c.terminate("array")
+    w = ctl(c)
+    # Without a service it is shared by leases.
+    if found:
+        assert found in w("attach", "a", "--shared", "--fuse", status=FAILED)
+        assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
+    else:
+        w("attach", "a", "--shared", "--fuse")
+        assert c.get("/api/v1/sessions")["sessions"][0]["leases"]
+        w("detach", "a")
+    c.start("array")
+    s = Served(c)
     try:
         s.stand_by("s0")
-        uri = s.client("c0")
-        run("nbdcopy", image, uri)
         if found:
             said = w("attach", "a", "--shared", "--fuse", status=FAILED)
             assert found in said and "--force" in said, said
