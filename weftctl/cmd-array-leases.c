@@ -2,7 +2,7 @@
  * where hosts meet.
  *
  * The array's cells in lines, a letter for who has the most of each; below a line, where
- * hosts met of late, how often.
+ * hosts met of late, how often, and how often something was asked back there.
  */
 
 #include <config.h>
@@ -46,37 +46,44 @@ cell_letter (const json_t *map, const json_t *cell)
  * (admin-ui/view-leases.js).
  */
 static char
-heat_digit (uint64_t conflicts)
+heat_digit (uint64_t count)
 {
   char digit = '0';
 
-  for (; conflicts > 0 && digit < HEATS; conflicts /= 4)
+  for (; count > 0 && digit < HEATS; count /= 4)
     digit++;
   return digit == '0' ? ' ' : digit;
+}
+
+/* Nothing, where it is 0 in all of the line's cells. */
+static void
+print_heat (const json_t *map, size_t first, const char *label, const char *key)
+{
+  const json_t *cells = json_object_get (map, "cells");
+  char heat[LINE_CELLS + 1] = "";
+  int last = 0;
+
+  for (int n = 0; n < LINE_CELLS && first + n < json_array_size (cells); n++) {
+    heat[n] = heat_digit (json_number (json_array_get (cells, first + n), key));
+    if (heat[n] != ' ')
+      last = n + 1;
+  }
+  if (last > 0)
+    printf ("%10s  %.*s\n", label, last, heat);
 }
 
 static void
 print_line (const json_t *map, size_t first)
 {
   const json_t *cells = json_object_get (map, "cells");
-  char who[LINE_CELLS + 1] = "", heat[LINE_CELLS + 1] = "";
-  char offset[SIZE_TEXT_BYTES];
-  size_t n = 0;
-  bool hot = false;
+  char who[LINE_CELLS + 1] = "", offset[SIZE_TEXT_BYTES];
 
-  for (; n < LINE_CELLS && first + n < json_array_size (cells); n++) {
-    const json_t *cell = json_array_get (cells, first + n);
-
-    who[n] = cell_letter (map, cell);
-    heat[n] = heat_digit (json_number (cell, "conflicts"));
-    hot = hot || heat[n] != ' ';
-  }
+  for (size_t n = 0; n < LINE_CELLS && first + n < json_array_size (cells); n++)
+    who[n] = cell_letter (map, json_array_get (cells, first + n));
   printf ("%10s  %s\n",
           size_text (first * json_number (map, "cell_bytes"), offset), who);
-  while (n > 0 && heat[n - 1] == ' ')
-    n--;
-  if (hot)
-    printf ("%10s  %.*s\n", "met", (int) n, heat);
+  print_heat (map, first, "met", "conflicts");
+  print_heat (map, first, "asked back", "revokes");
 }
 
 static void
@@ -137,7 +144,8 @@ print_map (const json_t *map)
   }
   printf ("array %s, a letter for %s: who has most of it; met: how often hosts "
           "met there\nin the last %" JSON_INTEGER_FORMAT
-          " minutes (1 once, 2 from 4 times on, 3 from 16, 4 from 64)\n\n",
+          " minutes, asked back: how often they were asked for what they had\n"
+          "(1 once, 2 from 4 times on, 3 from 16, 4 from 64)\n\n",
           name, size_text (json_number (map, "cell_bytes"), size),
           (json_int_t) json_number (map, "minutes"));
   for (size_t i = 0; i < cells; i += LINE_CELLS)

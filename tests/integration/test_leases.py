@@ -451,7 +451,7 @@ def test_people_see_it(weftd, array, lessees, later):
     rows = [line.split() for line in text.splitlines()]
     cells = [r[1] for r in rows if len(r) == 2 and set(r[1]) <= set("AB")]
     assert "".join(cells) == "B" * 128 + "A" * 128, text
-    assert ["met", "1"] in rows
+    assert ["met", "1"] in rows and ["asked", "back", "1"] in rows, text
     for letter, node in ("A", "h1"), ("B", "h2"):
         assert [r for r in rows if r[:2] == [letter, node]], text
     assert json.loads(weftctl(weftd, "array", "leases", "a", "--json")) == \

@@ -261,6 +261,8 @@ test_silent (void)
   cut_off (1);
   report_lost (writer, 1);
   assert (state (1) == MEMBER_OUT && session (other)->rec.ended);
+  assert (
+    strstr (session (other)->rec.reason, "it was silent, and others write"));
   assert (weftd.now_ms - silent_ms >= SESSION_TTL_MS - HEARTBEAT_MS);
   assert (weftd.now_ms - silent_ms < SESSION_TTL_MS + 2 * HEARTBEAT_MS);
   other->alive = true;
