@@ -3,9 +3,9 @@ weftd, or all.
 
 Topology: a network namespace for each of weftd, four members and nine array processes
           (tests/netcluster.py); each of seven shares a run of sectors with the two
-          others, whose lines stay whole.
-Cause: blackhole routes, both ways or one way, all at one moment; and their removal when
-       the seven are ended.
+          others, whose lines stay whole, and has one that these want when it is cut off.
+Cause: blackhole routes, both ways or one way: of four at one moment, when these are ended
+       of three; and their removal when all are.
 Pass:  who does not hear weftd, or is not heard by it, is ended when it was silent for 10 s,
        and who is without a member that others reach when it was so for 10 s; not before,
        and the two others never.  These wait for no longer than that and a recovery takes,
@@ -70,31 +70,28 @@ class World:
             "weft", "array=a", "mode=shared", f"node={h}", "io-timeout=2000",
             f"admin=http://{net.address('w')}:7380", wrap=net.inside(h)))
             for h in (*CUTS, *LEFT)}
-        self.runs = [range(k * REGION // SECTOR, k * REGION // SECTOR + 16)
-                     for k in range(len(CUTS) + 1)]
+        self.rng = rng
+        starts = [k * REGION // SECTOR for k in range(len(CUTS) + 1)]
+        self.shared = {v: range(at, at + 16) for v, at in zip(CUTS, starts)}
+        self.own = {v: range(at + REGION // 2 // SECTOR, at + REGION // 2 // SECTOR + 16)
+                    for v, at in zip(CUTS, starts)}
+        self.dead = {v: [self.client(v, self.shared[v]), self.client(v, self.own[v])]
+                     for v in CUTS}
+        self.left = {v: [self.client(h, self.shared[v]) for h in LEFT] for v in CUTS}
+        self.counts = {}  # of the ended, what their clients had done
+        self.alone = self.client("n8", range(starts[-1], starts[-1] + 16))
 
-        def client(host, run):
-            one = Paced(self.history, self.hosts[host].uri,
-                        random.Random(rng.random()), [list(run)])
-            one.start()
-            return one
-        self.dead = {v: [client(v, run), client(v, run)]
-                     for v, run in zip(CUTS, self.runs)}
-        self.left = {v: [client(h, run) for h in LEFT] for v, run in zip(CUTS, self.runs)}
-        self.alone = client("n8", self.runs[-1])
+    def client(self, host, run):
+        one = Paced(self.history, self.hosts[host].uri,
+                    random.Random(self.rng.random()), [list(run)])
+        one.start()
+        return one
 
     def others(self):
         return [one for some in self.left.values() for one in some] + [self.alone]
 
     def nodes(self):
         return {s["node"] for s in self.net.get("/api/v1/sessions")["sessions"]}
-
-    def look(self, noticed):
-        """Who has lost a member, since when; are all ended that are to be?"""
-        for v in CUTS:
-            if v not in noticed and " is lost: " in self.hosts[v].log():
-                noticed[v] = time.time()
-        return self.nodes() == set(LEFT)
 
     def ended(self):
         """Of each when, and why, in weftd's words."""
@@ -105,6 +102,41 @@ class World:
             found[node] = at.timestamp(), line["text"]
         return found
 
+    def go(self, why):
+        """The lines are cut of those who are to be ended for this."""
+        some = [v for v, (_, reason) in CUTS.items() if reason is why]
+        noticed, cut = {}, time.time()
+        for line in (line for v in some for line in CUTS[v][0]):
+            self.net.cut(*line)
+        all_cut = time.time()
+        # Who reaches members goes on with what it holds, until others have it.
+        for v in set(some) & {"v3", "v4", "v5"}:
+            self.dead[v][1].until_done(20)
+        for v in some:
+            self.left[v].append(self.client("n9", self.own[v]))
+
+        def over():
+            for v in some:
+                if v not in noticed and " is lost: " in self.hosts[v].log():
+                    noticed[v] = time.time()
+            return not self.nodes() & set(some)
+        eventually(over, 60, what=f"{some} to be ended")
+        ended = self.ended()
+        assert set(ended) == {*self.counts, *some}
+        for v in some:
+            at, text = ended[v]
+            assert text.endswith(f"by weftd: {why}."), text
+            if why is SILENT:
+                # It was heard a heartbeat before.
+                assert TTL_S - QUIET_S < at - cut and at - all_cut < TTL_S + ENDS_S, v
+            else:
+                assert APART_S < at - cut and at - noticed[v] < APART_S + ENDS_S, v
+            for one in self.left[v]:
+                one.until_done(5)
+                assert one.longest < at - cut + RECOVERED_S, (v, one.longest)
+            # Others have all that it had, so every member has confirmed its end.
+            self.counts[v] = [one.count for one in self.dead[v]]
+
     def all_recovered(self):
         leases = self.net.get("/api/v1/arrays/a/leases")
         return leases["orphan_bytes"] == 0 and leases["recoverer"] is None
@@ -112,7 +144,7 @@ class World:
     def no_more(self):
         """What the ended wrote, and were not answered for, is read now, or never."""
         h = connected(self.hosts["n8"].uri)
-        for run in self.runs:
+        for run in (*self.shared.values(), *self.own.values()):
             begin = time.monotonic()
             data = h.pread(len(run) * SECTOR, run[0] * SECTOR)
             for i, s in enumerate(run):
@@ -122,9 +154,9 @@ class World:
             for one in some:
                 self.history.never(one.value)
 
-    def are_over(self, hosts, counts):
+    def are_over(self, hosts):
         for v in hosts:
-            for one, count in zip(self.dead[v], counts[v]):
+            for one, count in zip(self.dead[v], self.counts[v]):
                 one.broken()
                 assert one.error.errno == "ESHUTDOWN", (v, one.error)
                 # What it waited for may have been done before.
@@ -140,39 +172,20 @@ class World:
 def test_who_goes(tmp_path, seed):
     with NetCluster(tmp_path, clients=[*CUTS, *LEFT], attached=False) as net, \
             contextlib.ExitStack() as close:
-        w, noticed = World(net, seed, close), {}
+        w = World(net, seed, close)
         for one in [*w.others(), *(o for some in w.dead.values() for o in some)]:
             one.until_done(5)
-        cut = time.time()
-        for lines, _ in CUTS.values():
-            for line in lines:
-                net.cut(*line)
-        all_cut = time.time()
-        eventually(lambda: w.look(noticed), 60, what="all seven to be ended")
-        counts = {v: [one.count for one in some] for v, some in w.dead.items()}
-
-        ended = w.ended()
-        assert set(ended) == set(CUTS)
-        for v, (_, why) in CUTS.items():
-            at, text = ended[v]
-            assert text.endswith(f"by weftd: {why}."), text
-            if why is SILENT:
-                # It was heard a heartbeat before.
-                assert TTL_S - QUIET_S < at - cut and at - all_cut < TTL_S + ENDS_S, v
-            else:
-                assert APART_S < at - cut and at - noticed[v] < APART_S + ENDS_S, v
-        for one in w.others():
-            one.until_done(5)
-        for v, some in w.left.items():
-            for one in some:
-                assert one.longest < ended[v][0] - cut + RECOVERED_S, (v, one.longest)
+        # Those first to whom no member is fenced before they end: so it is their end by
+        # which members refuse them.
+        w.go(SILENT)
+        w.go(APART)
         assert w.alone.longest < TTL_S / 2
 
         eventually(w.all_recovered, what="all to be recovered")
         w.no_more()
-        w.are_over([v for v, (_, why) in CUTS.items() if why is APART], counts)
+        w.are_over([v for v, (_, why) in CUTS.items() if why is APART])
         net.heal()
-        w.are_over(CUTS, counts)
+        w.are_over(CUTS)
         assert w.nodes() == set(LEFT)
         for one in w.others():
             one.until_done(5)
