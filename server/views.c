@@ -211,7 +211,7 @@ view_fenced (const struct cluster *c)
 json_t *
 view_service (const struct cluster *c, const struct cluster_array *a)
 {
-  const struct cluster_session *s = cluster_array_writer (c, a);
+  const struct cluster_session *s = cluster_array_writer (a);
   json_t *nodes = json_array ();
   char text[400];
 

@@ -99,7 +99,7 @@ stand_by (struct cluster *c, const struct cluster_input *in,
           struct cluster_array *a, const struct cluster_attach *attach,
           bool last)
 {
-  struct cluster_session *s = cluster_array_writer (c, a);
+  struct cluster_session *s = cluster_array_writer (a);
   struct cluster_problem *p;
 
   cluster_service_asked (c, a, cluster_service_find (a, attach->node));
@@ -305,7 +305,7 @@ end_holders (struct cluster *c, struct cluster_array *a,
                          "node %s, process %" PRIu64 ", took it over: it %s",
                          rec->node, rec->pid, why);
   }
-  if (any && cluster_array_writer (c, a))
+  if (any && cluster_array_writer (a))
     cluster_session_left (c, a);
   cluster_session_prune (c);
 }

@@ -221,7 +221,7 @@ writer_refused (struct cluster *c, uint64_t op, const struct cluster_array *a,
                 uint64_t offset, uint64_t length)
 {
   const struct cluster_session *s = writer_of (c, a, offset, length);
-  const struct cluster_session *any = cluster_array_writer (c, a);
+  const struct cluster_session *any = cluster_array_writer (a);
   const char *name = a->rec.name;
 
   if (s && cluster_session_loss (c, s) && s->told_loss != s->loss->number)

@@ -36,7 +36,7 @@ bool
 cluster_service_stands_by (const struct cluster *c,
                            const struct cluster_array *a, unsigned i)
 {
-  const struct cluster_session *s = cluster_array_writer (c, a);
+  const struct cluster_session *s = cluster_array_writer (a);
   uint64_t asked_ms = a->stands[i].asked_live_ms;
 
   /* Who serves has asked a moment ago, too. */

@@ -112,7 +112,7 @@ cluster_change_needs_sessions (const struct cluster *c,
                                const struct cluster_session *except)
 {
   const struct cluster_session *s;
-  bool others = false, written = cluster_array_writer (c, a) != NULL;
+  bool others = false, written = cluster_array_writer (a) != NULL;
 
   /* A writer takes its time to prepare itself, and need not for a silent reader: that
    * is let in anew when it is heard of again.  Where nobody writes, a silent reader
@@ -173,7 +173,7 @@ cluster_change_prepare (struct cluster *c, struct cluster_array *a,
   enum change_sessions sessions = rules[kind].sessions;
   struct cluster_change *change = &a->rec.change;
   bool all = members == MEMBERS_ALL || (members == MEMBERS_THESE_OR_ALL &&
-                                        cluster_array_writer (c, a) == NULL);
+                                        cluster_array_writer (a) == NULL);
   uint64_t epoch = cluster_array_wanted_epoch (a);
 
   for (unsigned m = 0; m < a->layout.members; m++) {

@@ -271,7 +271,7 @@ cluster_array_state (const struct cluster_array *a)
 bool
 cluster_array_behind (const struct cluster *c, const struct cluster_array *a)
 {
-  bool written = cluster_writer_alive (c, a) != NULL;
+  bool written = cluster_writer_alive (a) != NULL;
 
   for (unsigned m = 0; written && m < a->layout.members; m++)
     if (a->rec.member[m].state != MEMBER_IN_SYNC)

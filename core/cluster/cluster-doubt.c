@@ -311,7 +311,7 @@ bool
 cluster_array_doubted (const struct cluster *c, const struct cluster_array *a,
                        char *text, size_t size)
 {
-  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_session *writer = cluster_array_writer (a);
   char words[320];
   uint64_t others;
   unsigned m;

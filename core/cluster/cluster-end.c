@@ -148,7 +148,7 @@ cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id)
 void
 cluster_session_left (struct cluster *c, struct cluster_array *a)
 {
-  bool written = cluster_array_writer (c, a) != NULL, counts = false;
+  bool written = cluster_array_writer (a) != NULL, counts = false;
   uint8_t states[ARRAY_MEMBERS_MAX];
 
   /* An evicted writer may go on writing, so members are fenced; where others write, by

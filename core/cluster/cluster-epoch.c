@@ -340,7 +340,7 @@ cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
 {
   const struct cluster_change *change = &a->rec.change;
   const struct waiting *w;
-  bool written = cluster_writer_alive (c, a) != NULL;
+  bool written = cluster_writer_alive (a) != NULL;
   bool for_readers = change->epoch && change->sessions, joins = false;
 
   if (c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
@@ -357,8 +357,8 @@ cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
     cluster_change_stay (c, a, CHANGE_CALLED_OFF, change->confirm);
     return true;
   }
-  if (cluster_array_writer (c, a) ? reconnect (c, a)
-                                  : change->epoch && give_up (c, a))
+  if (cluster_array_writer (a) ? reconnect (c, a)
+                               : change->epoch && give_up (c, a))
     return true;
   /* Tokens are of the array's epoch, and a member that was started again takes none
    * of before.  A writer that lives says that it has lost the member, and decides

@@ -35,7 +35,7 @@ waits_for (const struct cluster *c, const struct cluster_array *a, unsigned m)
 {
   return cluster_change_waits_for (a, m) &&
          (a->disk[m]->doubt.kind != CLUSTER_DOUBT_OPEN ||
-          cluster_array_writer (c, a));
+          cluster_array_writer (a));
 }
 
 /* Has every member confirmed that it refuses what the node's sessions ask, and what

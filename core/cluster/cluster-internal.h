@@ -250,8 +250,7 @@ bool cluster_session_of (const struct cluster_session *s,
                          const struct cluster_array *a);
 bool cluster_array_attached (const struct cluster_array *a);
 /* A session that writes the array and is not silent, or NULL. */
-struct cluster_session *cluster_writer_alive (const struct cluster *c,
-                                              const struct cluster_array *a);
+struct cluster_session *cluster_writer_alive (const struct cluster_array *a);
 /* The newest epoch: of the change under way, or else of the array.  A PREPARED
  * epoch is never taken back, so members may be told of it.
  */

@@ -13,7 +13,7 @@ static const struct cluster_session *
 sends_nothing (const struct cluster *c, const struct cluster_array *a,
                unsigned member)
 {
-  const struct cluster_session *s = cluster_array_writer (c, a);
+  const struct cluster_session *s = cluster_array_writer (a);
 
   while (s && s->epoch >= a->rec.member[member].fence)
     s = cluster_writer_next (a, s);
@@ -37,7 +37,7 @@ cluster_join_round (const struct cluster *c, const struct cluster_array *a)
 {
   bool all = true;
 
-  if (a->rec.round == 0 || cluster_array_writer (c, a))
+  if (a->rec.round == 0 || cluster_array_writer (a))
     return 0; /* there are no rounds yet, or the writer goes on with them */
   for (unsigned m = 0; m < a->layout.members; m++)
     all &= a->rec.member[m].state != MEMBER_IN_SYNC ||
@@ -63,7 +63,7 @@ cluster_join_order (const struct cluster *c, const struct cluster_array *a,
                     unsigned member, struct cluster_join_order *order)
 {
   const struct cluster_member *r = &a->rec.member[member];
-  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_session *writer = cluster_array_writer (a);
   unsigned first = member - member % a->layout.n;
 
   if (r->state != MEMBER_JOINING || r->anew ||
@@ -74,7 +74,7 @@ cluster_join_order (const struct cluster *c, const struct cluster_array *a,
   for (unsigned m = first; m < first + a->layout.n; m++)
     if (a->rec.member[m].state == MEMBER_IN_SYNC &&
         !cluster_member_fenced (a, m) &&
-        (a->disk[m]->heard || !cluster_array_writer (c, a)))
+        (a->disk[m]->heard || !cluster_array_writer (a)))
       return false; /* a writer whose session is over may still write to it */
   for (unsigned m = first; m < first + a->layout.n; m++)
     if (writer && writer->rec.part.length > 0 &&

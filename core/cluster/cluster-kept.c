@@ -36,7 +36,7 @@ cluster_kept_commit (const struct cluster *c, struct cluster_array *a,
   const struct cluster_change *change = &a->rec.change;
   bool async = a->rec.dup != DUP_SYNC_CLIENT;
   /* Without a writer there was nobody to prepare himself. */
-  bool written_out = prepared && cluster_array_writer (c, a);
+  bool written_out = prepared && cluster_array_writer (a);
 
   if (a->rec.writer_epoch == 0)
     return;

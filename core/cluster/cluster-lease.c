@@ -207,7 +207,7 @@ cluster_lease_end (struct cluster *c, struct cluster_array *a,
   if (has_any (&l->spans, LEASE_ORPHAN) || !s->lessee.declared)
     set_to_recover (c, a, true);
   /* Where nobody is left, the next one that attaches makes all equal. */
-  if (cluster_array_writer (c, a) == NULL)
+  if (cluster_array_writer (a) == NULL)
     cluster_leases_free (a);
   cluster_due (c, a, DUE_LEASES);
 }

@@ -76,7 +76,7 @@ cluster_life_known (const struct cluster *c, const struct cluster_disk *d)
 {
   return d->array && d->rec.instance[0] &&
          d->array->rec.member[d->position].state != MEMBER_OUT &&
-         cluster_array_writer (c, d->array);
+         cluster_array_writer (d->array);
 }
 
 bool
@@ -120,7 +120,7 @@ bool
 cluster_life_reborn (const struct cluster *c, const struct cluster_array *a,
                      unsigned member)
 {
-  return cluster_writer_alive (c, a) &&
+  return cluster_writer_alive (a) &&
          a->rec.member[member].state == MEMBER_IN_SYNC &&
          cluster_life_unmet (a->disk[member]);
 }

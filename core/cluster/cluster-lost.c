@@ -35,7 +35,7 @@ base (const struct cluster *c, const struct cluster_array *a,
       struct cluster_change *change)
 {
   *change = a->rec.change;
-  if (change->epoch && !change->sessions && cluster_array_writer (c, a))
+  if (change->epoch && !change->sessions && cluster_array_writer (a))
     memset (change, 0, sizeof *change);
   if (change->epoch == 0)
     cluster_array_states (a, change->states);

@@ -263,15 +263,15 @@ cluster_writer_next (const struct cluster_array *a,
 }
 
 struct cluster_session *
-cluster_array_writer (const struct cluster *c, const struct cluster_array *a)
+cluster_array_writer (const struct cluster_array *a)
 {
   return cluster_writer_next (a, NULL);
 }
 
 struct cluster_session *
-cluster_writer_alive (const struct cluster *c, const struct cluster_array *a)
+cluster_writer_alive (const struct cluster_array *a)
 {
-  struct cluster_session *s = cluster_array_writer (c, a);
+  struct cluster_session *s = cluster_array_writer (a);
 
   while (s && !s->alive)
     s = cluster_writer_next (a, s);

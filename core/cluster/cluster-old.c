@@ -68,7 +68,7 @@ bool
 cluster_old_judge (struct cluster *c, struct cluster_array *a)
 {
   bool changing = a->rec.change.epoch > 0, any = false;
-  bool writer = cluster_array_writer (c, a) != NULL;
+  bool writer = cluster_array_writer (a) != NULL;
 
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_disk *d = a->disk[m];

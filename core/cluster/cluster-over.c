@@ -170,7 +170,7 @@ cluster_over_runs (const struct cluster *c, const struct cluster_session *s)
 {
   const struct cluster_array *a = s->array;
 
-  return a && s->rec.part.length > 0 && cluster_array_writer (c, a) &&
+  return a && s->rec.part.length > 0 && cluster_array_writer (a) &&
          cluster_over_waits (a, s->rec.id);
 }
 

@@ -270,7 +270,7 @@ cluster_preflight_service_drop (struct cluster *c,
                                 const char *array, struct cluster_preflight *f)
 {
   const struct cluster_array *a = cluster_array_find (c, array);
-  const struct cluster_session *s = a ? cluster_array_writer (c, a) : NULL;
+  const struct cluster_session *s = a ? cluster_array_writer (a) : NULL;
 
   begin (c, in, f, array);
   cluster_service_drop_refused (c, in->op, array);

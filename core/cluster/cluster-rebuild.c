@@ -144,7 +144,7 @@ static bool
 keeps_part (const struct cluster *c, const struct cluster_array *a,
             unsigned member)
 {
-  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_session *writer = cluster_array_writer (a);
 
   return writer && writer->rec.part.length > 0 &&
          cluster_disk_silent_ms (c, a->disk[member]) >= MISSING_MS &&
@@ -239,7 +239,7 @@ cluster_rebuild_writers_well (const struct cluster *c,
       *ill = s;
       return false;
     }
-  if (cluster_array_writer (c, a))
+  if (cluster_array_writer (a))
     return true;
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.member[m].state == MEMBER_IN_SYNC &&

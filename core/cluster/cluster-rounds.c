@@ -190,7 +190,7 @@ uint64_t
 cluster_rounds_of_lost (const struct cluster *c, const struct cluster_array *a,
                         unsigned member)
 {
-  const struct cluster_session *s = cluster_array_writer (c, a);
+  const struct cluster_session *s = cluster_array_writer (a);
 
   if (s == NULL)
     return cluster_rounds_said (c, a);
@@ -232,7 +232,7 @@ cluster_rounds_refute (const struct cluster *c, const struct cluster_array *a,
   uint64_t before = a->disk[member]->refuted;
 
   if (a->rec.member[member].state != MEMBER_IN_SYNC ||
-      cluster_array_writer (c, a) || round < a->rec.round + 2)
+      cluster_array_writer (a) || round < a->rec.round + 2)
     return false;
   if (before && round >= before)
     return true;

@@ -174,7 +174,7 @@ cluster_service_move (struct cluster *c, const struct cluster_input *in,
   cluster_begin (c, in);
   a = find_served (c, in->op, array);
   i = a ? cluster_service_find (a, node) : 0;
-  s = a ? cluster_array_writer (c, a) : NULL;
+  s = a ? cluster_array_writer (a) : NULL;
   if (a == NULL)
     ;
   else if (i == a->rec.service_nodes)

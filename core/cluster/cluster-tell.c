@@ -238,8 +238,7 @@ cluster_session_committed (struct cluster *c, struct cluster_array *a,
       if (w->fences)
         cluster_kept_writer (c, a);
       /* Those beside whom it was to write have ended: it asks again, and fences. */
-      if (w->grant->writable && !w->fences &&
-          cluster_array_writer (c, a) == NULL)
+      if (w->grant->writable && !w->fences && cluster_array_writer (a) == NULL)
         cluster_tell_changing (c, w->op, a);
       else if (w->fences || prepared || !cluster_array_behind (c, a))
         cluster_session_grant (c, w->op, a, w->grant);

@@ -403,7 +403,7 @@ static void
 check_leases (const struct cluster *c, const struct cluster_array *a)
 {
   const struct cluster_leases *l = a->leases;
-  const struct cluster_session *s = cluster_array_writer (c, a);
+  const struct cluster_session *s = cluster_array_writer (a);
   bool orphans = false, ordered = false;
 
   assert ((l != NULL) == (s && s->rec.leases));
@@ -445,7 +445,7 @@ check_array (const struct cluster *c, const struct cluster_array *a)
      * or will be with the change.
      */
     assert (a->rec.member[m].state != MEMBER_JOINING ||
-            cluster_array_writer (c, a) || !cluster_life_unmet (d) ||
+            cluster_array_writer (a) || !cluster_life_unmet (d) ||
             a->rec.change.confirm[m] ||
             (a->rec.change.epoch && a->rec.change.states[m] == MEMBER_OUT));
     assert (cluster_uuid_is_zero (d->rec.release) ||
@@ -498,7 +498,7 @@ cluster_check (const struct cluster *c)
     if (w->kind != WAIT_ATTACH || !w->fences)
       continue;
     /* Nobody writes while such an attach waits, and all that stay are to confirm. */
-    assert (cluster_array_writer (c, w->array) == NULL);
+    assert (cluster_array_writer (w->array) == NULL);
     for (unsigned m = 0; m < w->array->layout.members; m++)
       assert (change->confirm[m] == (change->states[m] != MEMBER_OUT));
   }

@@ -982,8 +982,7 @@ bool cluster_parts_meet (const struct cluster_part *a,
 struct cluster_session *cluster_writer_next (const struct cluster_array *a,
                                              const struct cluster_session *s);
 /* The first of them, or NULL: does anybody write? */
-struct cluster_session *cluster_array_writer (const struct cluster *c,
-                                              const struct cluster_array *a);
+struct cluster_session *cluster_array_writer (const struct cluster_array *a);
 
 /* Is this member of use: in-sync, heard since weftd's start, and well?  Otherwise
  * *why gets a constant phrase ("is out", "is silent").

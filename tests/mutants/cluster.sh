@@ -290,7 +290,7 @@ mutant first-words-are-lies test-cluster-doubt cluster-doubt.c \
 mutant session-s-first-words-are-lies test-cluster-doubt cluster-doubt.c \
   's->heard ? CLUSTER_DOUBT_LIE' '1 ? CLUSTER_DOUBT_LIE'
 mutant reader-stops-the-array test-cluster-doubt cluster-doubt.c \
-  'const struct cluster_session *writer = cluster_array_writer (c, a);
+  'const struct cluster_session *writer = cluster_array_writer (a);
   char words[320];' 'const struct cluster_session *writer = TAILQ_FIRST (&c->sessions);
   char words[320];'
 mutant member-raises-min-epoch-again-and-again test-cluster-doubt cluster-doubt.c \
@@ -637,7 +637,7 @@ mutant images-of-sync-client-are-missed test-cluster-service cluster-kept.c \
 mutant risk-outlives-the-rebuild test-cluster-service cluster-kept.c \
   'if (written_out)' 'if (0)'
 mutant nobody-was-prepared test-cluster-service cluster-kept.c \
-  'prepared && cluster_array_writer (c, a)' 'prepared'
+  'prepared && cluster_array_writer (a)' 'prepared'
 mutant lapse-beside-the-server-is-forgotten test-cluster-service cluster-kept.c \
   '!cluster_life_kept (a->disk[m]))
       a->rec.lapse = change->epoch;' '!cluster_life_kept (a->disk[m]))

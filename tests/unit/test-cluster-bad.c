@@ -38,7 +38,7 @@ static void
 test_loss (uint64_t offset)
 {
   const struct cluster_array *a = array ();
-  const struct cluster_session *s = cluster_array_writer (engine, a);
+  const struct cluster_session *s = cluster_array_writer (a);
   uint64_t number;
 
   accept_loss (offset, 16384, "not-bad");

@@ -457,8 +457,8 @@ test_round_of_joiner (enum layout_kind layout, unsigned members)
   assert (granted ("a"));
   assert (state (1) != MEMBER_IN_SYNC);
   CALL (++weftd.op,
-        cluster_session_evict (
-          engine, in, cluster_array_writer (engine, array ())->rec.id, "kim"));
+        cluster_session_evict (engine, in,
+                               cluster_array_writer (array ())->rec.id, "kim"));
   UNTIL (state (1) == MEMBER_IN_SYNC);
   assert (array ()->rec.round <= 11);
   for (unsigned i = 0; i < 2; i++) {

@@ -210,7 +210,7 @@ written (void)
   const struct cluster_array *a = cluster_array_find (w.weftd.engine,
                                                       ARRAY_NAME);
 
-  return a && cluster_array_writer (w.weftd.engine, a);
+  return a && cluster_array_writer (a);
 }
 
 void
