@@ -175,8 +175,8 @@ epoch_arrived (struct array *a)
   const struct req *q;
   const struct piece *p;
 
-  /* Also where the member is lost: others may reach it. */
-  if (a->moved)
+  if (a->moved) {
+    /* Also where the member is lost: others may reach it. */
     TAILQ_FOREACH (q, &a->requests, link)
       TAILQ_FOREACH (p, &q->pieces, link) {
         int c = p->older ? piece_read_copy (a, p, 0) : -1;
@@ -184,9 +184,9 @@ epoch_arrived (struct array *a)
         if (c >= 0 && !(p->written & 1u << c))
           return a->arrived;
       }
-  if (a->moved)
     a->arriving = images_mark (a->images);
-  a->moved = false;
+    a->moved = false;
+  }
   for (unsigned i = 0; i < a->layout->members; i++)
     if (member_in_sync (a, i) && !images_drained_of (a->images, i, a->arriving))
       return a->arrived;

@@ -275,9 +275,10 @@ struct cluster_session {
   uint64_t epoch; /* in which it works, as it says: it has a connection to
                         each member that is in-sync or joining in that epoch, or
                         has reported the member as lost */
-  uint64_t
-    arrived; /* what it had begun to write before that epoch has reached the
-                        copies that others read, as it says */
+  /* What it had begun to write before this epoch has reached the copies that others
+   * read, as it says.
+   */
+  uint64_t arrived;
   uint64_t prepared; /* the change of epoch that it is prepared for; 0: none */
   uint64_t told_epoch, told_change; /* in the last reply to it */
   struct cluster_loss *loss; /* the last order that it got to accept a loss;

@@ -140,9 +140,9 @@ due_ms (const struct host *h, enum host_do kind, uint64_t now_ms)
   case HOST_DO_REPORT:
     return host_report_due_ms (h);
   case HOST_DO_TELL:
-    /* weftd waits for a new `settled`, `arrived` or `prepared`, or may take the loss of a member
-     * for more than it is before it hears `equal`; and it may be holding its answer to
-     * the heartbeat: so these are told by a call of their own.
+    /* weftd waits for a new `settled`, `arrived` or `prepared`, or may take the loss of
+     * a member for more than it is before it hears `equal`; and it may be holding its
+     * answer to the heartbeat: so these are told by a call of their own.
      */
     ms = h->tell.due_ms;
     due = !h->tell.under_way &&
