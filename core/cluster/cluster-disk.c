@@ -211,8 +211,6 @@ take (struct cluster *c, struct cluster_disk *d,
     d->told = false;
     d->raise_max = d->array ? cluster_array_wanted_epoch (d->array) + 1 : 0;
   }
-  if (restarted || !d->heard)
-    d->began_live_ms = c->live_ms;
   if (restarted)
     d->served = false;
   told |= cluster_text_copy (d->reason, sizeof d->reason, hb->reason);

@@ -241,7 +241,7 @@ cluster_session_evict (struct cluster *c, const struct cluster_input *in,
 /* Has one of several that write, without members that others reach, been so for too long?
  * Who has lost a member that dies, perhaps with another who writes, says so before anybody
  * else knows.  So it is only counted up to the last words that the member and one who
- * reaches it have said since, in the life of the member that it lost.
+ * reaches it have said since.
  */
 static bool
 is_apart (const struct cluster *c, struct cluster_session *s)
@@ -251,8 +251,6 @@ is_apart (const struct cluster *c, struct cluster_session *s)
   bool apart = false;
 
   for (unsigned m = 0; m < a->layout.members; m++) {
-    const struct cluster_disk *d = a->disk[m];
-
     /* A member that was given back to it is its own again when it has come back to it. */
     if (!s->lost[m] && (a->rec.member[m].state != MEMBER_IN_SYNC ||
                         s->epoch >= a->rec.member[m].fence))
@@ -262,9 +260,8 @@ is_apart (const struct cluster *c, struct cluster_session *s)
     if (s->away_live_ms[m] == 0 || !cluster_life_apart (a, s, m))
       continue;
     apart = true;
-    from = s->away_live_ms[m] > d->began_live_ms ? s->away_live_ms[m]
-                                                 : d->began_live_ms;
-    from = from > s->apart_live_ms ? from : s->apart_live_ms;
+    from = s->away_live_ms[m] > s->apart_live_ms ? s->away_live_ms[m]
+                                                 : s->apart_live_ms;
     shown = cluster_life_shown (a, s, m);
     if (shown <= from)
       continue;
@@ -280,7 +277,8 @@ is_apart (const struct cluster *c, struct cluster_session *s)
 
 /* One of several that write holds up every change of epoch for the others, while it can
  * take no part in it: it is silent, or a member that others reach is lost to it.  Nothing
- * is held up where nobody is heard, for it may be weftd that is cut off.
+ * is held up where nobody is heard, for it may be weftd that is cut off; so who is the
+ * first that is heard again has waited for nobody yet.
  */
 static void
 end_hindrance (struct cluster *c, struct cluster_session *s)
@@ -294,7 +292,7 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
               cluster_session_silent_ms (c, other) < QUIET_MS;
   if (!others || c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
     return;
-  if (!s->alive)
+  if (!s->alive && c->live_ms >= a->again_live_ms + SESSION_TTL_MS)
     cluster_session_cut (c, s, "weftd: it was silent, and others write");
   else if (s->rec.leases && !s->lessee.declared && s->heard &&
            s->lessee.order == 0 && !s->draining &&

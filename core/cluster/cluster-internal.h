@@ -46,6 +46,8 @@
 #define CHALLENGE_MS 1500
 /* So may one that has missed two heartbeats. */
 #define QUIET_MS (2 * HEARTBEAT_MS)
+/* Where nobody who writes was heard for so long, what they all lacked is back. */
+#define LULL_MS (SESSION_TTL_MS / 2)
 /* A reader's session that has been silent for so long is ended. */
 #define READER_DROP_MS (10 * 60 * 1000)
 /* A process that asks to serve an array, while another does, is answered after so

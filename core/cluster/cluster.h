@@ -149,7 +149,6 @@ struct cluster_disk {
   char minted[CLUSTER_INSTANCE_BYTES];
   uint64_t last_live_ms;  /* on the clock of silence */
   uint64_t spoke_live_ms; /* when its last heartbeat came */
-  uint64_t began_live_ms; /* when the first one of its present process came */
   uint64_t answer;        /* the step of its last answer; 0: none yet */
   uint64_t min_epoch, states_epoch, sequence, dirty_extents;
   uint64_t refuted;   /* a round that it said, and that can't be; 0: none */
@@ -214,7 +213,10 @@ struct cluster_array {
                                             that was */
   bool renumbered; /* a change of epoch was PREPARED since weftd's start */
   uint64_t prepared_live_ms; /* when the last change was */
-  uint64_t moved; /* the epoch with which the readers' copies changed; 0: what
+  uint64_t
+    again_live_ms; /* when one of several that write was heard again after all
+                             of them had been silent; 0: never */
+  uint64_t moved;  /* the epoch with which the readers' copies changed; 0: what
                      was written before has reached them (cluster-settle.c) */
   struct cluster_pace pace;
   bool progressed; /* a rebuild has, since an event last told so */

@@ -110,6 +110,12 @@ mutant one-ends-for-a-bad-line-of-the-member test-cluster-part cluster-life.c \
   '(reach >= lack || !cluster_array_can_leave_out (a, member))' '1'
 mutant fence-for-another-is-a-loss test-cluster-part cluster-lost.c \
   'if (rekeyed || is_cut (c, a, s, member)) {' 'if (rekeyed) {'
+mutant far-words-are-time-apart test-cluster-part cluster-end.c \
+  'shown - from <= REST_MS + HEARTBEAT_MS' '1'
+mutant first-heard-ends-all-others test-cluster-part cluster-end.c \
+  'c->live_ms >= a->again_live_ms + SESSION_TTL_MS' '1'
+mutant lull-begins-while-one-is-heard test-cluster-part cluster-session.c \
+  'if (cluster_session_silent_ms (c, other) < LULL_MS)' 'if (0)'
 mutant one-apart-stays-for-ever test-cluster-part cluster-end.c \
   's->apart_ms >= APART_MS' '0'
 mutant missing-member-keeps-one-more-out test-cluster-part cluster-attach.c \

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# whole.sh: mutants of plugin/whole.c: no read finds half of a write.  check says how they
+# whole.sh: mutants of plugin/whole.c: no read finds half of a write (L7).  check says how they
 # are written.
 
 mutant reads-look-at-no-counts test-whole whole.c \

@@ -272,20 +272,69 @@ test_silent (void)
   assert (!session (writer)->rec.ended);
 }
 
+/* All three write, each a third. */
+static void
+begin_three (void)
+{
+  struct host *h[] = { writer, other, reader };
+  uint64_t third = 0;
+
+  begin_array ();
+  third = array ()->layout.size / UNIT / 3 * UNIT;
+  reader->writable = true;
+  for (unsigned i = 0; i < 3; i++) {
+    h[i]->part = (struct cluster_part) { .offset = i * third, .length = third };
+    attach_until_granted (h[i]);
+  }
+}
+
 /* Who is silent while nobody is heard (weftd was away, say) is not ended before another
  * is heard again.
  */
 static void
-test_all_silent (void)
+test_all_silent (bool comes)
 {
+  uint64_t begin;
+
   begin_both ();
   fall_silent (writer);
   fall_silent (other);
   live_on (80);
   assert (writers () == 2);
   writer->alive = true;
+  begin = weftd.now_ms;
+  live_on (32); /* 8 s */
+  assert (writers () == 2);
+  other->alive = comes;
+  if (comes) {
+    live_on (130);
+    assert (writers () == 2 && !writer->over && !other->over);
+    return;
+  }
   UNTIL (session (other)->rec.ended);
+  assert (weftd.now_ms - begin < SESSION_TTL_MS + LULL_MS);
   assert (!session (writer)->rec.ended && !writer->over);
+}
+
+/* One that is silent and heard again by turns is no reason to wait longer for a third,
+ * while another is heard all the time; nor is one that comes anew.
+ */
+static void
+test_one_is_heard (void)
+{
+  uint64_t begin;
+
+  begin_three ();
+  fall_silent (other);
+  begin = weftd.now_ms;
+  while (!session (other)->rec.ended) {
+    fall_silent (reader);
+    live_on (24); /* 6 s */
+    reader->alive = true;
+    live_on (4);
+  }
+  assert (weftd.now_ms - begin < SESSION_TTL_MS + LULL_MS);
+  assert (writers () == 2);
 }
 
 /* What one that ends has sent to a joiner may not have come: it begins anew, also where
@@ -408,20 +457,25 @@ test_apart_from_one_that_dies_often (void)
   }
 }
 
-/* All three write, each a third. */
+/* Between two words that are far from each other, somebody may have been away: that is no
+ * time in which another had the member.  Of 60 s there are some moments with two words.
+ */
 static void
-begin_three (void)
+test_apart_between_far_words (void)
 {
-  struct host *h[] = { writer, other, reader };
-  uint64_t third = 0;
-
-  begin_array ();
-  third = array ()->layout.size / UNIT / 3 * UNIT;
-  reader->writable = true;
-  for (unsigned i = 0; i < 3; i++) {
-    h[i]->part = (struct cluster_part) { .offset = i * third, .length = third };
-    attach_until_granted (h[i]);
+  begin_both ();
+  for (unsigned i = 0; i < 15; i++) { /* of 4 s */
+    fall_silent (writer);
+    for (unsigned ticks = 0; ticks < 15; ticks++) {
+      if (other->op == 0)
+        lost (other, 1);
+      live ();
+    }
+    writer->alive = true;
+    live ();
   }
+  assert (session (other)->said_lost[1] && writers () == 2);
+  assert (session (other)->apart_ms < APART_MS / 2);
 }
 
 /* Two of three have lost a member that one reaches: it is the member's line that is bad.
@@ -805,12 +859,15 @@ main (void)
   test_end_held ();
   test_last_end ();
   test_silent ();
-  test_all_silent ();
+  test_all_silent (false);
+  test_all_silent (true);
+  test_one_is_heard ();
   test_joiner_begins_anew (false);
   test_joiner_begins_anew (true);
   test_apart ();
   test_apart_from_the_dead ();
   test_apart_from_one_that_dies_often ();
+  test_apart_between_far_words ();
   test_apart_from_two ();
   test_one_host_is_cut_off ();
   test_apart_for_moments ();
