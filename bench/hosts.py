@@ -18,6 +18,8 @@ import os
 import pathlib
 import signal
 
+import nbd
+
 from counting import Client
 from measure import Failed, cpu_seconds
 from netcluster import ARRAY_PORT, MEMBER_PORT, PORT, NetCluster
@@ -44,6 +46,8 @@ class Hosts(NetCluster):
         share; by `map` alone, for the others know one part of a host."""
         self.way, self.part, self.kind = way, part, kind
         self.linked = []  # whose links have been shaped
+        self.check = False  # whether what was written is read again
+        self.writes = 0  # how often clients have written
         self.users = [f"h{i % (sharing or clients) + apart * members}"
                       for i in range(clients)]
         super().__init__(directory, members, attached=False,
@@ -188,13 +192,16 @@ class Hosts(NetCluster):
         in what all of them have, each from so many bytes behind the one before.  Returns
         the seconds that each of them took."""
         does, length, depth, words = work
+        if does == "write":
+            self.writes += 1
 
         def client(number):
             host, place = users[number], (number + ahead) % len(users)
             size = self.part * (len(users) if apart else 1)
             return Client(self.client_uri(host),
                           (does, length, depth,
-                           (*words, str(place * (apart or self.part)))),
+                           (*words, f"byte={self.byte(number)}",
+                            str(place * (apart or self.part)))),
                           requests or self.part // length, size,
                           inside=self.inside(host))
 
@@ -203,10 +210,33 @@ class Hosts(NetCluster):
             for c in clients:
                 c.process.stdin.write("\n")
                 c.process.stdin.flush()
-            return [int(c.say(None)) / 1e6 for c in clients]
+            seconds = [int(c.say(None)) / 1e6 for c in clients]
         finally:
             for c in clients:
                 c.end()
+        # At random places nobody knows what has been written.
+        if (self.check and does == "write" and self.way != "direct"
+                and words[0] != "flush"):
+            self.read_again(users, (requests or self.part // length) * length,
+                            apart and length)
+        return seconds
+
+    def byte(self, number):
+        """What this client writes this time, again and again."""
+        return 1 + (self.writes + number) % 255
+
+    def read_again(self, users, size, apart):
+        """What each has written, by the array process of another."""
+        for number, user in enumerate(users):
+            other = self.users[(self.users.index(user) + 1) % len(self.users)]
+            h = nbd.NBD()
+            h.connect_uri(self.client_uri(other))
+            begin, step = (number * apart, len(users) * apart) if apart else (
+                number * self.part, size)
+            for place in range(begin, begin + size // (apart or size) * step, step):
+                if set(h.pread(apart or size, place)) != {self.byte(number)}:
+                    raise Failed(f"{other} does not read what {user} has written at {place}")
+            h.shutdown()
 
     def cpu(self):
         return {kind: cpu_seconds(self.pids(kind)) for kind in ("arrays", "members")}

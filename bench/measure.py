@@ -67,7 +67,7 @@ def fio(uri, workload, size, seconds):
         "fio", "--name=bench", "--ioengine=nbd", "--uri=" + uri,
         "--rw=" + rw, f"--bs={block}", f"--iodepth={depth}", f"--size={size}",
         "--norandommap", "--randrepeat=0", "--thread", "--numjobs=1",
-        "--time_based", f"--runtime={seconds}", "--output-format=json"]
+        "--time_based", f"--runtime={seconds * 1000:.0f}ms", "--output-format=json"]
     # fio counts the flush at the end in the time that it took.
     if "write" in rw:
         command.append("--end_fsync=1")

@@ -50,6 +50,7 @@ class Paper:
     quick_part = 2  # MiB
     quick_clients = [1, 2]
     axes = "clients", "MB/s"
+    axes_of = {}  # those of other panels of the plot
 
     def __init__(self, a):
         self.a = a
@@ -71,9 +72,9 @@ class Paper:
                 "small write": (("write", a.unit, a.depth, (*SEQUENTIAL, "flush")),
                                 count)}
 
-    def key(self, name, clients, work):
+    def key(self, name, clients, work, way=None):
         a = self.a
-        way = a.way if self.arrays[name][0] else "direct"
+        way = (way or a.way) if self.arrays[name][0] else "direct"
         return (a.paper, name, clients, work, way, a.mbit, a.disk_ms, a.unit // KIB,
                 a.depth)
 
@@ -97,6 +98,7 @@ class Paper:
                 self.hosts(d, name) as h:
             if self.a.mbit:
                 h.shape(self.a.mbit)
+            h.check = self.a.check
             yield h
             for line in h.lost():
                 print(f"\n{name}: {line}", file=sys.stderr)
@@ -130,9 +132,9 @@ class Paper:
         if self.a.json:
             self.a.json.write_text(json.dumps(list(self.points.values()), indent=1) + "\n")
 
-    def rate(self, name, clients, work, what="MB/s"):
+    def rate(self, name, clients, work, what="MB/s", way=None):
         """The median of its runs, or None."""
-        p = self.points.get(self.key(name, clients, work))
+        p = self.points.get(self.key(name, clients, work, way))
         return p and statistics.median(r[what] for r in quiet(p["runs"]))
 
     def cpu(self, name, clients, work):
@@ -164,7 +166,8 @@ class Paper:
             for name, points in lines.items():
                 if points:
                     place.plot(*zip(*points), marker="o", label=name)
-            place.set(title=work, xlabel=self.axes[0], ylabel=self.axes[1], ylim=0)
+            x, y = self.axes_of.get(work, self.axes)
+            place.set(title=work, xlabel=x, ylabel=y, ylim=0)
             place.legend(fontsize=7)
         figure.suptitle(self.title(), fontsize=9)
         figure.tight_layout()

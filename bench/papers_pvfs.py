@@ -8,33 +8,48 @@ from table import markdown, number
 # Tables I and III: MB/s of so many clients: 16 servers, 16 with replication, 8 servers.
 PVFS = {1: (10.9, 9.8, 10.3), 4: (33.3, 28.7, 28.2), 8: (54.8, 39.8, 43.5),
         16: (83.3, 40.3, 43.4), 32: (77.5, 38.2, 50.1)}
-
-
 # Table II: MB/s of 16 servers whose file systems are the limit, and with replication.
 JAZZ = {1: (145.7, 107.6), 4: (269.8, 154.6), 8: (305.2, 173.7), 16: (287.7, 137.1),
         32: (312.2, 183.7), 64: (363.9, 157.1), 128: (367.4, 180.1)}
 
 
-class ReplicatedPvfs(Paper):
-    arrays = {"raid-0": ("raid-0", int), "raid-x": ("raid-x", int),
-              "raid-10": ("raid-10", int), "raid-0-half": ("raid-0", lambda n: n // 2)}
-    apart = tuple(arrays)
+class Copies(Paper):
+    """Arrays with and without a second copy, on whose members there are no clients."""
+
+    figures = {}  # {clients: the paper's MB/s of each of `named`}
+    named = ()
+    beside = {}  # {(array, other): the paper's}: of which the ratio is wanted
 
     def show(self):
-        print(self.title() + ", which have hosts of their own")
         for work in self.works():
             rows = []
             for n in self.a.clients:
-                rate = {name: self.rate(name, n, work) for name in self.arrays}
-                paper = PVFS.get(n) if "write" in work else None
-                rows.append([n, *map(number, rate.values()),
-                             ratio(rate["raid-x"], rate["raid-0"]),
-                             ratio(paper and paper[1], paper and paper[0]),
-                             ratio(rate["raid-x"], rate["raid-0-half"]),
-                             ratio(paper and paper[1], paper and paper[2])])
+                mine = {name: self.rate(name, n, work) for name in self.arrays}
+                paper = dict(zip(self.named, self.figures.get(n, ())
+                                 if "write" in work else ()))
+                row = [n, *map(number, [*mine.values(), *map(paper.get, self.named)])]
+                for ours, theirs in self.beside.items():
+                    row += [ratio(*map(mine.get, ours)), ratio(*map(paper.get, theirs))]
+                rows.append(row)
             print(f"\n{work}, MB/s of all clients together\n\n" + markdown(
-                ["clients", *self.arrays, "raid-x ÷ raid-0", "paper",
-                 "raid-x ÷ half", "paper"], rows))
+                ["clients", *self.arrays, *[f"paper: {name}" for name in self.named],
+                 *[head for ours in self.beside for head in (" ÷ ".join(ours), "paper")]],
+                rows))
+
+
+class ReplicatedPvfs(Copies):
+    """Tables I and III."""
+
+    arrays = {"raid-0": ("raid-0", int), "raid-x": ("raid-x", int),
+              "raid-10": ("raid-10", int), "raid-0-half": ("raid-0", lambda n: n // 2)}
+    apart = tuple(arrays)
+    figures, named = PVFS, ("16", "16, replicated", "8")
+    beside = {("raid-x", "raid-0"): ("16, replicated", "16"),
+              ("raid-x", "raid-0-half"): ("16, replicated", "8")}
+
+    def show(self):
+        print(self.title() + ", which have hosts of their own")
+        super().show()
         print("\nseconds of processor time for a GiB of data, median (least to most); beside "
               "raid-0 run by run\n\n" + markdown(
                   ["", "arrays", "members", "both", "÷ raid-0"],
@@ -55,7 +70,7 @@ class ReplicatedPvfs(Paper):
                 for r in p["runs"]] if p else []
 
 
-class Jazz(Paper):
+class Jazz(Copies):
     """Table II: the servers' disks are the limit, not the links.  So many clients are
     processes on 16 hosts without members; those of a host share its array process.  With
     the raid-10 a write is answered when both copies are written, as in the paper."""
@@ -64,6 +79,9 @@ class Jazz(Paper):
               "raid-10": ("raid-10", int)}
     dups = {"raid-10": "sync-client"}
     apart = tuple(arrays)
+    figures, named = JAZZ, ("stock", "replicated")
+    beside = {("raid-x", "raid-0"): ("replicated", "stock"),
+              ("raid-10", "raid-0"): ("replicated", "stock")}
     sharing = 16
     quick_clients = [1, 20]
     defaults = {"clients": [1, 4, 16, 32, 64, 128], "disk_ms": 8, "mbit": 0,
@@ -71,25 +89,9 @@ class Jazz(Paper):
 
     def show(self):
         print(self.title() + f", processes on {self.sharing} hosts of their own")
-        for work in self.works():
-            rows = []
-            for n in self.a.clients:
-                rate = {name: self.rate(name, n, work) for name in self.arrays}
-                paper = JAZZ.get(n) if "write" in work else None
-                rows.append([n, *map(number, rate.values()),
-                             *[percent(rate[name], rate["raid-0"])
-                               for name in ("raid-x", "raid-10")],
-                             *map(number, paper or (None, None)),
-                             percent(*reversed(paper or (None, None)))])
-            print(f"\n{work}, MB/s of all clients together\n\n" + markdown(
-                ["clients", *self.arrays, "raid-x ÷ raid-0", "raid-10 ÷ raid-0",
-                 "paper: stock", "replicated", "÷"], rows))
+        super().show()
 
 
 def spread(values):
     return "-" if not values else (f"{statistics.median(values):.2f} "
                                    f"({min(values):.2f} to {max(values):.2f})")
-
-
-def percent(one, other):
-    return "-" if not one or not other else f"{100 * one / other:.1f} %"

@@ -3,6 +3,7 @@
 import statistics
 import tempfile
 
+from hosts import WAYS
 from papers_base import KIB, Paper, quiet, ratio
 from table import markdown, number
 
@@ -28,27 +29,31 @@ class RaidX(Paper):
 
     def show(self):
         a, most = self.a, max(self.a.clients)
-        print(self.title())
+        print(self.title() + "; MB/s of all clients together")
+        # What --json has of them by other ways stands beside this one.
+        ways = [way for way in WAYS if way not in (a.way, "direct")
+                and any(key[4] == way for key in self.points)]
+        rows = []
         for work in self.works():
-            rows = []
             for name in self.arrays:
                 rates = [self.rate(name, n, work) for n in a.clients]
                 if not any(rates):
                     continue
                 last = rates[-1]
                 paper = PAPER.get((name, work), (None, None))
-                rows.append([name, *map(number, rates),
+                rows.append([f"{work}: {name}", *map(number, rates),
                              ratio(last, most * a.mbit / 8),
                              ratio(last, self.rate("plain", most, work)),
                              ratio(last, rates[0]),
-                             ratio(self.rate("raid-x", most, work), last),
+                             *[ratio(self.rate("raid-x", most, work, way=way),
+                                     self.rate(name, most, work, way=way))
+                               for way in (a.way, *ways)],
                              number(paper[1]), ratio(paper[1], paper[0]),
                              ratio(PAPER.get(("raid-x", work), (0, 0))[1], paper[1])])
-            if rows:
-                print(f"\n{work}, MB/s of all clients together\n\n" + markdown(
-                    [work, *[f"{n} clients" for n in a.clients], "of the links",
-                     "of plain", "improvement", "raid-x ÷ this", "paper: MB/s",
-                     "improvement", "RAID-x ÷ this"], rows))
+        print("\n" + markdown(
+            ["", *[f"{n} clients" for n in a.clients], "of the links", "of plain",
+             f"{most} ÷ {min(a.clients)}", "raid-x ÷ this", *[f"by {way}" for way in ways],
+             "paper: 16", "16 ÷ 1", "RAID-x ÷ this"], rows))
         if a.mbit:
             self.show_links(most)
 

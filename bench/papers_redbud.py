@@ -10,8 +10,11 @@ class Redbud(Paper):
     are started again, so that nobody has leases but the first, which begins with all."""
 
     arrays = dict.fromkeys(("naive", "token", "adaptive"), ("raid-x", int))
-    plot = None
+    defaults = {"clients": [2, 4, 8], "members": 4}
+    quick_clients = [2]
+    quick_part = 1
     alone = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB)
+    axes_of = {"one client writes": ("KiB of a request", "MB/s")}
 
     def hosts(self, directory, name):
         a = self.a
@@ -20,9 +23,8 @@ class Redbud(Paper):
                      disk_ms=a.disk_ms, layout="raid-x", unit=a.unit,
                      size=size + 4 * MIB + 2 * a.members * a.unit)
 
-    def key(self, name, clients, work):
-        return (*super().key(name, clients, work)[:4], "leases", *super().key(
-            name, clients, work)[5:])
+    def key(self, name, clients, work, way="leases"):
+        return super().key(name, clients, work, way)
 
     def title(self):
         return super().title().replace("by " + self.a.way, "by leases")
@@ -65,21 +67,31 @@ class Redbud(Paper):
                         a.part // length, apart=length)
         return {"MB/s": len(users) * a.part / max(seconds) / 1e6}
 
+    def parts(self):
+        """{part of the figure: {its x: (how many clients, what they do)}}"""
+        clients = self.a.clients
+        return {"one client writes": {f"{n // KIB} KiB": (1, f"{n // KIB} KiB")
+                                      for n in self.alone},
+                "each writes its own and reads another's": {
+                    f"{n} clients": (n, "write own, read others'") for n in clients},
+                "each of n writes every n-th 64 KiB": {
+                    f"{n} clients": (n, "write every n-th") for n in clients}}
+
     def show(self):
-        a = self.a
-        print(self.title())
-        for title, points in (
-                ("one client writes", [(1, f"{n // KIB} KiB") for n in self.alone]),
-                ("clients write their own and read others'",
-                 [(n, "write own, read others'") for n in a.clients]),
-                ("each of n clients writes every n-th 64 KiB",
-                 [(n, "write every n-th") for n in a.clients])):
-            rows = []
-            for clients, work in points:
-                rate = {name: self.rate(name, clients, work) for name in self.arrays}
-                rows.append([work if points[0][0] == points[-1][0] else clients,
-                             *map(number, rate.values()),
+        print(self.title() + "; MB/s of all clients together")
+        rows = []
+        for part, points in self.parts().items():
+            for x, point in points.items():
+                rate = {name: self.rate(name, *point) for name in self.arrays}
+                first = x == next(iter(points))
+                rows.append([f"{part}: {x}" if first else x, *map(number, rate.values()),
                              ratio(rate["adaptive"], rate["token"]),
                              ratio(rate["adaptive"], rate["naive"])])
-            print(f"\n{title}, MB/s\n\n" + markdown(
-                ["", *self.arrays, "adaptive ÷ token", "adaptive ÷ naive"], rows))
+        print("\n" + markdown(
+            ["", *self.arrays, "adaptive ÷ token", "adaptive ÷ naive"], rows))
+
+    def panels(self):
+        # Sizes and clients are words: each has its place, as far from the next as others.
+        return {part: {name: [(x.split()[0], rate) for x, point in points.items()
+                              if (rate := self.rate(name, *point))]
+                       for name in self.arrays} for part, points in self.parts().items()}

@@ -2,11 +2,12 @@
  * hangs up.
  *
  *   requests URI read|write|commit BYTES DEPTH REQUESTS SIZE CONNECTIONS
- *            [sequential | every=N] [flush] [FROM]
+ *            [sequential | every=N] [flush] [byte=N] [FROM]
  *
  * On each connection DEPTH requests of BYTES each are on their way at a time, in the
  * SIZE bytes from FROM on (0), at random places (always the same ones), one behind the
- * other, or at every N-th place, REQUESTS in all; with `flush` a FLUSH follows on each when all are answered.
+ * other, or at every N-th place, REQUESTS in all; with `flush` a FLUSH follows on each
+ * when all are answered.  What is written is the one byte again and again (1).
  * A commit is a write, and a FLUSH when the write was answered, as a
  * database makes them: DEPTH writers do that, each for itself, by one connection.  It
  * says a line when it is connected, makes the requests when it
@@ -34,6 +35,7 @@
 /* What all connections have in common. */
 static uint64_t bytes, size, from;
 static unsigned depth, every; /* every: 0: at random places */
+static unsigned byte = 1;
 static bool writes, commits, flushes;
 
 /* Once all requests are made, and once they are counted: the kernel forgets what it
@@ -96,7 +98,7 @@ connect_to (struct connection *c, const char *uri, bool one_of_many)
   c->buf = malloc (depth * bytes);
   if (c->nbd == NULL || c->buf == NULL)
     end ("memory");
-  memset (c->buf, 1, depth * bytes);
+  memset (c->buf, byte, depth * bytes);
   if (nbd_connect_uri (c->nbd, uri) == -1)
     end (uri);
   if (one_of_many && nbd_can_multi_conn (c->nbd) != 1) {
@@ -156,7 +158,7 @@ main (int argc, char *argv[])
   if (argc < 8) {
     fprintf (stderr, "usage: requests URI read|write|commit BYTES DEPTH "
                      "REQUESTS SIZE CONNECTIONS "
-                     "[sequential | every=N] [flush] [FROM]\n");
+                     "[sequential | every=N] [flush] [byte=N] [FROM]\n");
     return 1;
   }
   commits = strcmp (argv[2], "commit") == 0;
@@ -171,6 +173,8 @@ main (int argc, char *argv[])
       every = 1;
     else if (strncmp (argv[i], "every=", 6) == 0)
       every = strtoul (argv[i] + 6, NULL, 10);
+    else if (strncmp (argv[i], "byte=", 5) == 0)
+      byte = strtoul (argv[i] + 5, NULL, 10);
     else if (strcmp (argv[i], "flush") == 0)
       flushes = true;
     else

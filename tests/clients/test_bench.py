@@ -1,5 +1,5 @@
-"""bench/bench, bench/commit and bench/papers work: a short run of each, and what they
-write.
+"""bench/bench, bench/commit, bench/papers, bench/leases and bench/grants work: a short
+run of each, and what they write.
 
 Pass: every subject is measured in every workload asked for, with numbers that
       can be true; nothing of it is left behind.
@@ -16,7 +16,9 @@ from wefttest import SOURCE, run
 
 BENCH = SOURCE / "bench" / "bench"
 COMMIT = SOURCE / "bench" / "commit"
+LEASES = SOURCE / "bench" / "leases"
 PAPERS = SOURCE / "bench" / "papers"
+PNG = b"\x89PNG"
 
 
 def test_bench(tmp_path):
@@ -47,7 +49,7 @@ def test_bench_refuses_what_it_does_not_know():
     assert p.returncode == 2 and "raid-y" in p.stderr
 
 
-@pytest.mark.parametrize("program", ["bench", "counts", "papers", "scale"])
+@pytest.mark.parametrize("program", ["bench", "counts", "leases", "papers", "scale"])
 def test_help(program):
     said = run(SOURCE / "bench" / program, "--help").stdout
     assert said.startswith("usage: " + program)
@@ -124,12 +126,19 @@ def test_papers_counts_messages(tmp_path):
         assert 1 < messages[clients, "4 KiB write"] <= 2
 
 
+def rows(text):
+    """{its first cell: the others} of each line of the tables; of some that begin alike
+    the last one."""
+    cells = [[c.strip() for c in line.split("|")[1:-1]]
+             for line in text.splitlines() if line.startswith("| ")]
+    return {first: others for first, *others in cells}
+
+
 def test_papers_disks():
     """Each number of disks has its column."""
-    p = run(PAPERS, "disks", "--quick", "--arrays", "raid-x of 4,raid-10 of 2")
-    rows = [[c.strip() for c in line.split("|")[1:-1]]
-            for line in p.stdout.splitlines() if line.startswith("| raid-")]
-    rates = {name: row for name, *row in rows}  # of the last work
+    p = run(PAPERS, "disks", "--quick", "--arrays", "raid-x of 4,raid-10 of 2",
+            "--clients", "2")
+    rates = rows(p.stdout)  # of the last work
     assert rates["raid-10"][1:5] == 4 * ["-"] and float(rates["raid-10"][0]) > 0
     assert rates["raid-x"][0] == "-" and float(rates["raid-x"][1]) > 0
 
@@ -146,11 +155,11 @@ def test_papers_with_more_clients_than_hosts(tmp_path):
 def test_papers_andrew(tmp_path):
     """Its file systems are gone afterwards."""
     out = tmp_path / "papers.json"
-    p = run(PAPERS, "andrew", "--quick", "--disk-ms", "1", "--json", out)
+    p = run(PAPERS, "andrew", "--quick", "--disk-ms", "1", "--clients", "2", "--json", out)
     runs = {tuple(p["key"][1:4]): p["runs"][0] for p in json.loads(out.read_text())}
     phases = ["make", "copy", "stat", "read", "compile"]
-    assert set(runs) == {(name, clients, phase) for name in ("raid-x", "central")
-                         for clients in (1, 2) for phase in phases}
+    assert set(runs) == {(name, 2, phase) for name in ("raid-x", "central")
+                         for phase in phases}
     for (name, clients, phase), r in runs.items():
         assert len(r["seconds each"]) == clients and f"| {name}, {clients} " in p.stdout
         # What is read comes from the disks, anew for each phase.
@@ -158,3 +167,91 @@ def test_papers_andrew(tmp_path):
     assert runs["raid-x", 2, "compile"]["cpu s"]["clients"] > 0.1
     assert "weft-andrew" not in run("losetup", "-a").stdout
     assert "weft-andrew" not in run("mount").stdout
+
+
+@pytest.mark.parametrize("way", ["shared", "leases"])
+def test_papers_by_sessions(tmp_path, way):
+    """What two clients have written each reads of the other; what has been measured by
+    maps stands beside it."""
+    out = tmp_path / "papers.json"
+    key = ["raid-x", "raid-x", 2, "large write", "map", 100, 0, 256, 16]
+    out.write_text(json.dumps([{"key": key, "runs": [{"MB/s": 5}]}]))
+    p = run(PAPERS, "raid-x", "--way", way, "--quick", "--check", "--members", "3",
+            "--clients", "2", "--part", "1", "--arrays", "raid-x",
+            "--works", "large read,large write", "--json", out)
+    points = {tuple(p["key"][1:5]): p["runs"][0] for p in json.loads(out.read_text())}
+    assert set(points) == {("raid-x", 2, "large read", way), ("raid-x", 2, "large write", way),
+                           ("raid-x", 2, "large write", "map")}
+    for work in "large read", "large write":
+        each = points["raid-x", 2, work, way]["MB/s each"]
+        assert len(each) == 2 and min(each) > 0
+        assert float(rows(p.stdout)[f"{work}: raid-x"][0]) > 0
+    assert "by map" in rows(p.stdout)[""]
+
+
+def test_papers_replicated_pvfs(tmp_path):
+    out, plot = tmp_path / "papers.json", tmp_path / "plot.png"
+    p = run(PAPERS, "replicated-pvfs", "--quick", "--check", "--clients", "1", "--part", "1",
+            "--json", out, "--plot", plot)
+    arrays = ["raid-0", "raid-x", "raid-10", "raid-0-half"]
+    works = ["large read", "large write"]
+    points = {tuple(p["key"][1:4]): p["runs"][0] for p in json.loads(out.read_text())}
+    assert set(points) == {(name, 1, work) for name in arrays for work in works}
+    # A client has no member on its host, so what is read comes by its link once, and what
+    # is written goes there as often as there are copies.
+    for (name, _, work), run_ in points.items():
+        copies = 2 if name in ("raid-x", "raid-10") and "write" in work else 1
+        assert copies < carried(run_) < copies * 1.2, (name, work)
+    for work in works:
+        for name in arrays:
+            costs = rows(p.stdout)[f"{work} of 1: {name}"]
+            assert len(costs) == 4 and float(costs[2].split()[0]) > 0
+    # Four arrays, the paper's three, and two ratios, each with the paper's.
+    rates = rows(p.stdout)["1"]
+    assert all(float(cell) > 0 for cell in rates) and len(rates) == 4 + 3 + 4
+    assert rates[4:7] == ["10.9", "9.8", "10.3"] and rates[8] == "0.90"
+    assert plot.read_bytes().startswith(PNG)
+
+
+def test_papers_redbud(tmp_path):
+    out, plot = tmp_path / "papers.json", tmp_path / "plot.png"
+    p = run(PAPERS, "redbud", "--quick", "--check", "--members", "3", "--mbit", "0",
+            "--json", out, "--plot", plot)
+    sizes = ["4 KiB", "16 KiB", "64 KiB", "256 KiB", "1024 KiB"]
+    points = {tuple(p["key"][1:4]): p["runs"] for p in json.loads(out.read_text())}
+    assert set(points) == {
+        (kind, *what) for kind in ("naive", "token", "adaptive") for what in
+        [*[(1, size) for size in sizes], (2, "write own, read others'"),
+         (2, "write every n-th")]}
+    assert all(len(runs) == 1 and runs[0]["MB/s"] > 0 for runs in points.values())
+    table = rows(p.stdout)
+    for first in (f"one client writes: {sizes[0]}", *sizes[1:],
+                  "each writes its own and reads another's: 2 clients",
+                  "each of n writes every n-th 64 KiB: 2 clients"):
+        assert len(table[first]) == 5 and all(float(cell) > 0 for cell in table[first])
+    assert plot.read_bytes().startswith(PNG)
+
+
+def test_leases(in_memory):
+    """Its arrays are gone afterwards."""
+    p = run(LEASES, "--moves", "20", "--rounds", "1", "--seconds", "0.2",
+            "--workloads", "4k-randwrite-1", env={**os.environ, "TMPDIR": in_memory})
+    taken, kept = re.search(r"another host has: p50 ([0-9.]+) ms.* is here: p50 ([0-9.]+) ms",
+                            p.stdout).groups()
+    # The one makes a call to weftd and another to the host that had it.
+    assert 0 < float(kept) < float(taken)
+    costs = rows(p.stdout)
+    assert costs[""] == ["by leases", "exclusive", "leases ÷ exclusive"]
+    assert all(float(cell) > 0 for cell in costs["4 KiB random write, depth 1"])
+
+
+@pytest.mark.parametrize("kind", ["adaptive", "naive", "token"])
+@pytest.mark.parametrize("pattern", ["stream", "jump", "fight"])
+def test_grants(kind, pattern):
+    words = run("bench/grants", "10", "5", kind, pattern, "100", "100", "10").stdout.split()
+    hosts, asks, gives, _, back, one, whole, *_, grants, writes, spans, records = map(
+        float, words)
+    assert hosts == 10 and asks > 0 and grants > 0 and writes > 0 and spans > 0
+    assert 0 < one <= whole and records == 0
+    # Who fights has what others had: they were asked, and gave it.
+    assert pattern != "fight" or (back > 0 and gives > 0)
