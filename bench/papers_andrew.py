@@ -100,6 +100,7 @@ class Andrew(Paper):
     arrays = {"raid-x": ("raid-x", int), "raid-10": ("raid-10", int),
               "central": (None, lambda n: 1)}
     apart = ("central",)
+    ways = tuple(way for way in Paper.ways if way != "ro")
     defaults = {"disk_ms": 8, "rounds": 1, "part": 16}
     quick = ("raid-x", "central")
     quick_part = 16

@@ -6,7 +6,7 @@ import statistics
 import sys
 import tempfile
 
-from hosts import MIB, Hosts
+from hosts import MIB, WAYS, Hosts
 from measure import STEAL_MAX, machine_ticks
 
 KIB = 1 << 10
@@ -45,6 +45,7 @@ class Paper:
     apart = ()  # of which of these the clients have hosts of their own
     dups = {}  # which of these have another way of duplication
     sharing = None  # how many hosts all clients share; each has its own
+    ways = tuple(way for way in WAYS if way != "direct")  # the first is the default
     defaults = {}
     quick = None  # of which of these; all
     quick_part = 2  # MiB

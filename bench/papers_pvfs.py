@@ -83,6 +83,7 @@ class Jazz(Copies):
     beside = {("raid-x", "raid-0"): ("replicated", "stock"),
               ("raid-10", "raid-0"): ("replicated", "stock")}
     sharing = 16
+    ways = ("map",)  # by others an array process knows one part
     quick_clients = [1, 20]
     defaults = {"clients": [1, 4, 16, 32, 64, 128], "disk_ms": 8, "mbit": 0,
                 "rounds": 1, "part": 4}

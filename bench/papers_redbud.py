@@ -10,6 +10,7 @@ class Redbud(Paper):
     are started again, so that nobody has leases but the first, which begins with all."""
 
     arrays = dict.fromkeys(("naive", "token", "adaptive"), ("raid-x", int))
+    ways = ("leases",)
     defaults = {"clients": [2, 4, 8], "members": 4}
     quick_clients = [2]
     quick_part = 1
@@ -19,15 +20,9 @@ class Redbud(Paper):
     def hosts(self, directory, name):
         a = self.a
         size = 2 * max(a.clients) * a.part // a.members
-        return Hosts(directory, a.members, max(a.clients), a.part, way="leases", kind=name,
+        return Hosts(directory, a.members, max(a.clients), a.part, way=a.way, kind=name,
                      disk_ms=a.disk_ms, layout="raid-x", unit=a.unit,
                      size=size + 4 * MIB + 2 * a.members * a.unit)
-
-    def key(self, name, clients, work, way="leases"):
-        return super().key(name, clients, work, way)
-
-    def title(self):
-        return super().title().replace("by " + self.a.way, "by leases")
 
     def fresh(self, h):
         for do in h.end, h.start:
