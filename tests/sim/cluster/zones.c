@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "zones.h"
 
@@ -13,6 +14,7 @@
 
 struct value {
   struct value *next;
+  LIST_ENTRY (value) link; /* in the grain's `loose`, while it is not flushed */
   uint64_t version;
   bool zeroes;
   uint64_t session;
@@ -28,6 +30,10 @@ struct value {
 };
 struct grain {
   struct value *values;
+  /* Those that no FLUSH has promised: few of many, where a request is long under way and
+   * nothing can be forgotten.
+   */
+  LIST_HEAD (, value) loose;
   uint64_t promised; /* what was done before this never comes back */
   uint64_t fell;     /* the moment before the first that counts */
 };
@@ -71,6 +77,7 @@ add (struct grain *g, uint64_t version)
                         .low = NEVER,
                         .closed = NEVER };
   g->values = v;
+  LIST_INSERT_HEAD (&g->loose, v, link);
   return v;
 }
 
@@ -217,6 +224,8 @@ zones_read (struct zones *z, unsigned g, uint64_t version, uint64_t promised,
         possible++;
         only = v;
       }
+      if (version) /* there is one of it */
+        break;
     }
   if (possible == 0)
     return why;
@@ -294,21 +303,36 @@ zones_came (struct zones *z, unsigned g, unsigned host, uint64_t moment)
 static void
 promise (struct grain *g, struct value *v)
 {
+  if (v->flushed)
+    return;
   v->flushed = true;
+  LIST_REMOVE (v, link);
   raise_to (&g->promised, v->begun);
+}
+
+static bool
+speaks (const struct zones *z, const struct value *v, unsigned host,
+        uint64_t begin)
+{
+  return v->spoken[host] > z->told[host] && v->spoken[host] < begin;
 }
 
 bool
 zones_flushed (struct zones *z, unsigned g, unsigned host, uint64_t begin)
 {
   struct grain *r = &z->grain[g];
+  struct value *v, *next;
   bool any = false;
 
-  for (struct value *v = r->values; v; v = v->next)
-    if (v->spoken[host] > z->told[host] && v->spoken[host] < begin) {
+  for (v = LIST_FIRST (&r->loose); v; v = next) {
+    next = LIST_NEXT (v, link);
+    if (speaks (z, v, host, begin)) {
       promise (r, v);
       any = true;
     }
+  }
+  for (v = r->values; v && !any; v = v->next)
+    any = speaks (z, v, host, begin);
   return any;
 }
 
@@ -339,9 +363,10 @@ bool
 zones_owes (const struct zones *z, unsigned g, uint64_t session)
 {
   const struct grain *r = &z->grain[g];
+  const struct value *v;
 
-  for (const struct value *v = r->values; v; v = v->next)
-    if (v->session == session && v->done >= r->promised && !v->flushed)
+  LIST_FOREACH (v, &r->loose, link)
+    if (v->session == session && v->done >= r->promised)
       return true;
   return false;
 }
@@ -359,6 +384,8 @@ zones_forget (struct zones *z, unsigned g, uint64_t oldest)
   for (p = &r->values; (v = *p) != NULL;)
     if (v->done < past) {
       *p = v->next;
+      if (!v->flushed)
+        LIST_REMOVE (v, link);
       free (v);
     }
     else
