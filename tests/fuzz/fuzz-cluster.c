@@ -56,6 +56,7 @@ struct fake_host {
   char instance[16];
   uint64_t id; /* of its session; 0: none */
   uint64_t epoch, prepared, round, fences, op;
+  uint64_t number, order; /* where it shares by leases */
 };
 
 static struct fake_disk disks[DISKS];
@@ -223,6 +224,15 @@ take_session_reply (uint64_t to, const struct cluster_array *a,
     if (told.change)
       h->prepared = told.change->epoch;
     h->fences = cluster_fences (engine);
+    if (s->rec.leases) {
+      struct cluster_lease_told lease;
+
+      cluster_lease_told (engine, a, s, &lease);
+      if (lease.recover)
+        h->order = lease.recover;
+      free (lease.revoke);
+      free (lease.ranges);
+    }
   }
 }
 
@@ -288,6 +298,17 @@ start_engine (void)
 }
 
 /* ---- What everybody says ---- */
+
+/* Less than `first`, or, by few bytes, one of the `later` ones that follow: so what is
+ * kept does as it did when these were not there yet.
+ */
+static unsigned
+one_of (struct fuzz *f, unsigned first, unsigned later)
+{
+  unsigned how = (unsigned) fuzz_number (f, 1);
+
+  return how < 240 ? how % first : first + (how - 240) % later;
+}
 
 /* Any number that the API lets through, most often a small one. */
 static uint64_t
@@ -488,8 +509,9 @@ host_speaks (struct fuzz *f, unsigned i, unsigned lies)
   hb->prepared = h->prepared;
   hb->round = h->round;
   hb->fences = h->fences;
+  hb->order = h->order;
   for (; lies > 0; lies--)
-    switch (fuzz_below (f, 9)) {
+    switch (one_of (f, 9, 4)) {
     case 0:
       any_text (f, hb->instance, sizeof hb->instance);
       break;
@@ -524,6 +546,18 @@ host_speaks (struct fuzz *f, unsigned i, unsigned lies)
       hb->stats.member[fuzz_below (f, 6)].suspect = true;
       hb->stats.member[0].service_ns = any_number (f, INT64_MAX);
       break;
+    case 9:
+      hb->order = any_number (f, INT64_MAX);
+      break;
+    case 10:
+      hb->round_entered = any_number (f, EPOCH_MAX);
+      break;
+    case 11:
+      hb->equal = true;
+      break;
+    case 12:
+      hb->older = true;
+      break;
     }
   h->round++;
   h->op = op + 1;
@@ -557,9 +591,72 @@ live (struct fuzz *f, unsigned rounds)
 
 /* ---- Actions ---- */
 
-static void
-host_attaches (struct fuzz *f, unsigned i)
+/* Most often some of the first sixteen units. */
+static struct cluster_part
+any_part (struct fuzz *f)
 {
+  unsigned how = (unsigned) fuzz_number (f, 1);
+
+  if (how < 240)
+    return (struct cluster_part) { how % 16 * KiB (64),
+                                   (1 + how / 16) * KiB (64) };
+  return (struct cluster_part) { any_number (f, INT64_MAX / 2),
+                                 1 + any_number (f, INT64_MAX / 2 - 1) };
+}
+
+static unsigned
+any_parts (struct fuzz *f, struct cluster_part **list)
+{
+  unsigned count = fuzz_below (f, 5);
+
+  *list = malloc (count * sizeof **list);
+  assert (*list);
+  for (unsigned i = 0; i < count; i++)
+    (*list)[i] = any_part (f);
+  return count;
+}
+
+/* What a host that shares the array by leases says of them. */
+static void
+host_leases (struct fuzz *f, unsigned i)
+{
+  struct fake_host *h = &hosts[i];
+  struct cluster_lease_words w = { .asks = 0 };
+  unsigned what = (unsigned) fuzz_number (f, 1);
+
+  strcpy (w.instance, h->instance);
+  if (what & 7)
+    w.number = ++h->number;
+  if (what & 1)
+    w.given_count = any_parts (f, &w.given);
+  w.declare = what & 2;
+  if (w.declare)
+    w.declared_count = any_parts (f, &w.declared);
+  if (what & 4)
+    w.recovered = h->order;
+  w.asks = what >> 3 & 3;
+  for (unsigned n = 0; n < w.asks; n++) {
+    w.ask[n].must = any_part (f);
+    w.ask[n].wish = fuzz_below (f, 2) ? any_part (f) : w.ask[n].must;
+  }
+  if (what & 32)
+    w.ended = hosts[fuzz_below (f, HOSTS)].id;
+  if (what & 64) {
+    w.number = any_number (f, INT64_MAX);
+    w.recovered = any_number (f, INT64_MAX);
+  }
+  if (what & 128)
+    w.wait_ms = any_number (f, 60000);
+  cluster_session_leases (engine, input (), h->id, &w);
+  free (w.given);
+  free (w.declared);
+}
+
+/* Alone; or beside others, a part or by leases. */
+static void
+host_attaches (struct fuzz *f, unsigned i, bool shared)
+{
+  const struct cluster_array *a = cluster_array_find (engine, "a");
   struct fake_host *h = &hosts[i];
   struct cluster_attach at = { .pid = i + 1, .writable = true };
   unsigned how = (unsigned) fuzz_number (f, 1);
@@ -577,8 +674,17 @@ host_attaches (struct fuzz *f, unsigned i)
     any_text (f, at.instance, sizeof at.instance);
   if (at.service)
     at.writable = true;
+  if (shared) { /* server/routes-session.c: parse_attach, refuse_part */
+    at.writable = true;
+    at.service = false;
+    at.leases = how & 4;
+    if (!at.leases)
+      at.part = any_part (f);
+    else if (a)
+      at.part.length = a->layout.size;
+  }
   h->op = op + 1;
-  h->epoch = h->prepared = h->id = 0;
+  h->epoch = h->prepared = h->id = h->number = h->order = 0;
   cluster_attach (engine, input (), "a", &at);
 }
 
@@ -603,7 +709,7 @@ administrate (struct fuzz *f)
   char node[4];
 
   snprintf (node, sizeof node, "n%u", fuzz_below (f, 4));
-  switch (fuzz_below (f, 20)) {
+  switch (one_of (f, 20, 2)) {
   case 0:
     cluster_array_delete (engine, input (), "a");
     break;
@@ -677,6 +783,18 @@ administrate (struct fuzz *f)
     cluster_array_import (engine, input (), &import);
     break;
   }
+  case 20:
+  case 21: {
+    struct cluster_allow allow = { .writable = member & 1,
+                                   .failover = member & 2 };
+
+    strcpy (allow.node, node);
+    if (member & 4)
+      cluster_allow_drop (engine, input (), "a", node, "administrator kim");
+    else
+      cluster_allow_set (engine, input (), "a", &allow, "administrator kim");
+    break;
+  }
   }
 }
 
@@ -688,6 +806,7 @@ look (void)
   struct cluster_bad *bad;
   uint64_t exposed, unreachable, lost;
   struct cluster_job *jobs;
+  static struct cluster_lease_map map;
   char text[4096];
   size_t count;
 
@@ -703,13 +822,14 @@ look (void)
     cluster_array_bad (a, &bad);
     free (bad);
     cluster_array_bad_bytes (a);
+    cluster_lease_map (engine, a, &map);
   }
 }
 
 static void
 act (struct fuzz *f)
 {
-  unsigned what = fuzz_below (f, 16), who = fuzz_below (f, DISKS);
+  unsigned what = one_of (f, 16, 2), who = fuzz_below (f, DISKS);
   struct fake_host *h = &hosts[who % HOSTS];
 
   switch (what) {
@@ -733,7 +853,7 @@ act (struct fuzz *f)
     make_array (f);
     break;
   case 6:
-    host_attaches (f, who % HOSTS);
+    host_attaches (f, who % HOSTS, false);
     break;
   case 7:
     host_speaks (f, who % HOSTS, 1 + fuzz_below (f, 2));
@@ -765,6 +885,12 @@ act (struct fuzz *f)
   case 15:
     live (f, (MEMBER_TTL_MS + HEARTBEAT_MS) / BEAT_MS);
     return;
+  case 16:
+    host_attaches (f, who % HOSTS, true);
+    break;
+  case 17:
+    host_leases (f, who % HOSTS);
+    break;
   }
   pump ();
 }
@@ -852,8 +978,33 @@ fuzz_seeds (void (*give) (const void *data, size_t size))
     15, 0, 14, 0,
   };
 
+  static const uint8_t leases[] = {
+    0,   0, 1,    5,    0,    0x30, 1,  15, 0, /* raid-x of four */
+    240, 0, 4,    240,  1,    4,    15, 0,     /* n0, n1 by leases */
+    241, 0, 2,    0,    241,  1,    2,  0,     /* they declare none */
+    241, 0, 8,    0x30, 0,                     /* n0 asks for four units, */
+    241, 1, 0x88, 0x11, 0,    100,         /* n1 for two of them: it waits */
+    0,   0, 1,    14,   0,                 /* n0 is told, */
+    241, 0, 1,    1,    0x30,              /* and gives them back */
+    0,   0, 1,    13,   0,                 /* weftd starts again: */
+    241, 1, 2,    1,    0x11,              /* n1 declares what it has */
+    11,  0, 0,    7,    15,   0,           /* n0 is fenced, */
+    0,   0, 1,    241,  1,    4,    14, 0, /* and n1 recovers */
+    10,  1, 0,    0,    1,
+  };
+  static const uint8_t parts[] = {
+    0,   0, 1, 5,    0,   0x30, 1,  15,   0, /* raid-x of four */
+    240, 0, 0, 0x30, 240, 1,    1,  0x34,    /* n0, n1 a part each, */
+    240, 2, 2, 0x32, 6,   2,    6,     /* n2 one that meets theirs, and reads */
+    15,  0, 8, 0,    1,   0,    15, 0, /* member 1 is lost */
+    11,  4, 1, 240,  14,  0,    9,  0, /* n1 is not allowed any more */
+    13,  0, 0, 0,    2,
+  };
+
   for (size_t n = 2; n <= sizeof actions; n += 9)
     give (actions, n);
   give (actions, sizeof actions);
   give (service, sizeof service);
+  give (leases, sizeof leases);
+  give (parts, sizeof parts);
 }
