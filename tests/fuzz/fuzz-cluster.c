@@ -31,6 +31,7 @@ static unsigned char *mac_by (const void *key, int key_bytes, const void *text,
 #include "format/token.c"
 #undef HMAC
 
+#include "base/spans.h"
 #include "cluster/cluster-preflight.h"
 #include "cluster/cluster.h"
 #include "server/records.h"
@@ -42,6 +43,7 @@ static unsigned char *mac_by (const void *key, int key_bytes, const void *text,
 /* Between two rounds of heartbeats; cluster_begin counts no more than two ticks. */
 #define BEAT_MS (2 * CLUSTER_TICK_MS)
 #define ROUNDS_MAX 128
+#define PARTS_MAX 8 /* in one call of a host, and its answer */
 
 /* A disk, and the member that serves it. */
 struct fake_disk {
@@ -54,9 +56,20 @@ struct fake_disk {
 /* A process that attaches array "a". */
 struct fake_host {
   char instance[16];
+  bool silent;
   uint64_t id; /* of its session; 0: none */
   uint64_t epoch, prepared, round, fences, op;
-  uint64_t number, order; /* where it shares by leases */
+
+  /* Where it shares by leases. */
+  bool stubborn;       /* it does nothing about them unless an action says so */
+  uint64_t generation; /* of the weftd that it has declared to; */
+  bool declares;       /* it is to do so again */
+  uint64_t number;     /* of what it said last */
+  uint64_t leases_op;  /* of its last call */
+  struct spans has;
+  uint64_t order; /* to recover some of it; 0: there is none */
+  struct cluster_part back[PARTS_MAX]; /* what it is asked for by others */
+  unsigned back_count;
 };
 
 static struct fake_disk disks[DISKS];
@@ -158,6 +171,12 @@ read_again (struct stored *s)
   s->read = true;
 }
 
+static uint64_t
+part_end (const struct cluster_part *p)
+{
+  return p->offset + p->length;
+}
+
 static void
 take_disk_reply (const struct cluster_disk *d)
 {
@@ -178,6 +197,8 @@ take_disk_reply (const struct cluster_disk *d)
     }
     if (told.min_epoch > hb->min_epoch)
       hb->min_epoch = told.min_epoch;
+    if (told.over_count > 0)
+      hb->over = told.over[told.over_count - 1].number;
     if (told.place) {
       const struct cluster_array_record *a = &told.place->rec;
 
@@ -207,6 +228,27 @@ take_disk_reply (const struct cluster_disk *d)
   }
 }
 
+/* What others want back it gives with its next call; what it is to recover is its own
+ * from then on.
+ */
+static void
+take_leases (struct fake_host *h, const struct cluster_array *a,
+             const struct cluster_session *s)
+{
+  struct cluster_lease_told told;
+
+  cluster_lease_told (engine, a, s, &told);
+  h->back_count = told.revokes < PARTS_MAX ? told.revokes : PARTS_MAX;
+  for (unsigned i = 0; i < h->back_count; i++)
+    h->back[i] = told.revoke[i].must;
+  if (told.recover)
+    h->order = told.recover;
+  for (unsigned i = 0; i < told.count; i++)
+    spans_set (&h->has, told.ranges[i].offset, part_end (&told.ranges[i]), 1);
+  free (told.revoke);
+  free (told.ranges);
+}
+
 static void
 take_session_reply (uint64_t to, const struct cluster_array *a,
                     const struct cluster_session *s)
@@ -224,16 +266,19 @@ take_session_reply (uint64_t to, const struct cluster_array *a,
     if (told.change)
       h->prepared = told.change->epoch;
     h->fences = cluster_fences (engine);
-    if (s->rec.leases) {
-      struct cluster_lease_told lease;
-
-      cluster_lease_told (engine, a, s, &lease);
-      if (lease.recover)
-        h->order = lease.recover;
-      free (lease.revoke);
-      free (lease.ranges);
-    }
+    h->declares = h->generation != told.generation;
+    h->generation = told.generation;
+    if (s->rec.leases)
+      take_leases (h, a, s);
   }
+}
+
+static void
+take_granted (const struct cluster_output *o)
+{
+  for (struct fake_host *h = hosts; h < hosts + HOSTS; h++)
+    for (unsigned i = 0; h->leases_op == o->op && i < o->granted_count; i++)
+      spans_set (&h->has, o->granted[i].offset, part_end (&o->granted[i]), 1);
 }
 
 static void
@@ -249,6 +294,8 @@ take_output (const struct cluster_output *o)
     take_disk_reply (o->disk);
   else if (o->reply == CLUSTER_REPLY_GRANT || o->reply == CLUSTER_REPLY_SESSION)
     take_session_reply (o->op, o->array, o->session);
+  else if (o->reply == CLUSTER_REPLY_LEASES)
+    take_granted (o);
   else if (o->reply == CLUSTER_REPLY_PROBLEM)
     assert (o->problem && o->problem->kind != CLUSTER_OK &&
             o->problem->detail[0]);
@@ -372,7 +419,7 @@ any_ranges (struct fuzz *f, struct bad_list *list)
 static void
 lie_of_disk (struct fuzz *f, struct cluster_disk_heartbeat *hb)
 {
-  switch (fuzz_below (f, 30)) {
+  switch (one_of (f, 30, 1)) {
   case 0:
     any_uuid (f, hb->uuid);
     break;
@@ -466,6 +513,9 @@ lie_of_disk (struct fuzz *f, struct cluster_disk_heartbeat *hb)
     hb->has_load = true;
     hb->load.cpu = (double) any_number (f, INT64_MAX) * 1e280;
     hb->load.disk_reads = any_number (f, INT64_MAX);
+    break;
+  case 30:
+    hb->over = any_number (f, INT64_MAX);
     break;
   }
   /* server/routes-disk.c: parse_place, parse_report */
@@ -574,6 +624,62 @@ tick (unsigned ms)
   pump ();
 }
 
+/* Of its leases it says these words, each with a number of its own. */
+static void
+say_leases (struct fake_host *h, struct cluster_lease_words *w)
+{
+  strcpy (w->instance, h->instance);
+  if (w->given_count > 0 || w->declare || w->recovered)
+    w->number = h->number = (h->generation << 32) | (uint32_t) (h->number + 1);
+  for (unsigned i = 0; i < w->given_count; i++)
+    spans_set (&h->has, w->given[i].offset, part_end (&w->given[i]), 0);
+  if (w->declare)
+    h->declares = false;
+  h->back_count = 0;
+  h->leases_op = op + 1;
+  cluster_session_leases (engine, input (), h->id, w);
+  pump ();
+}
+
+/* Everything that it has, to be freed. */
+static unsigned
+all_it_has (const struct fake_host *h, struct cluster_part **list)
+{
+  *list = malloc ((h->has.count + 1) * sizeof **list);
+  assert (*list);
+  for (unsigned i = 0; i < h->has.count; i++) {
+    const struct span *x = &h->has.span[i];
+
+    (*list)[i] = (struct cluster_part) { x->start, x->end - x->start };
+  }
+  return h->has.count;
+}
+
+/* What it is told to do about its leases. */
+static void
+host_obeys (struct fake_host *h)
+{
+  const struct cluster_session *s = cluster_session_find (engine, h->id);
+  struct cluster_lease_words w = { .asks = 0 };
+
+  if (h->stubborn || s == NULL || !s->rec.leases)
+    return;
+  if (h->declares) {
+    w.declare = true;
+    w.declared_count = all_it_has (h, &w.declared);
+  }
+  else if (h->order || h->back_count > 0) {
+    w.recovered = h->order;
+    h->order = 0;
+    w.given = h->back;
+    w.given_count = h->back_count;
+  }
+  else
+    return;
+  say_leases (h, &w);
+  free (w.declared);
+}
+
 /* Each disk speaks again when its poll was answered. */
 static void
 live (struct fuzz *f, unsigned rounds)
@@ -583,8 +689,10 @@ live (struct fuzz *f, unsigned rounds)
       if (!disks[i].silent && disks[i].op == 0)
         disk_speaks (f, i, 0, false);
     for (unsigned i = 0; i < HOSTS; i++)
-      if (hosts[i].id)
+      if (hosts[i].id && !hosts[i].silent) {
         host_speaks (f, i, 0);
+        host_obeys (&hosts[i]);
+      }
     tick (BEAT_MS);
   }
 }
@@ -609,14 +717,16 @@ any_parts (struct fuzz *f, struct cluster_part **list)
 {
   unsigned count = fuzz_below (f, 5);
 
-  *list = malloc (count * sizeof **list);
+  *list = malloc (PARTS_MAX * sizeof **list);
   assert (*list);
   for (unsigned i = 0; i < count; i++)
     (*list)[i] = any_part (f);
   return count;
 }
 
-/* What a host that shares the array by leases says of them. */
+/* What a host that shares the array by leases says of them.  Where the input names no
+ * ranges to give or to declare, it gives what it is asked for, or declares what it has.
+ */
 static void
 host_leases (struct fuzz *f, unsigned i)
 {
@@ -624,14 +734,21 @@ host_leases (struct fuzz *f, unsigned i)
   struct cluster_lease_words w = { .asks = 0 };
   unsigned what = (unsigned) fuzz_number (f, 1);
 
-  strcpy (w.instance, h->instance);
-  if (what & 7)
-    w.number = ++h->number;
-  if (what & 1)
+  if (what & 1) {
     w.given_count = any_parts (f, &w.given);
+    if (w.given_count == 0) {
+      memcpy (w.given, h->back, sizeof h->back);
+      w.given_count = h->back_count;
+    }
+  }
   w.declare = what & 2;
-  if (w.declare)
+  if (w.declare) {
     w.declared_count = any_parts (f, &w.declared);
+    if (w.declared_count == 0) {
+      free (w.declared);
+      w.declared_count = all_it_has (h, &w.declared);
+    }
+  }
   if (what & 4)
     w.recovered = h->order;
   w.asks = what >> 3 & 3;
@@ -642,12 +759,13 @@ host_leases (struct fuzz *f, unsigned i)
   if (what & 32)
     w.ended = hosts[fuzz_below (f, HOSTS)].id;
   if (what & 64) {
-    w.number = any_number (f, INT64_MAX);
+    h->generation = any_number (f, INT32_MAX);
+    h->number = any_number (f, UINT32_MAX);
     w.recovered = any_number (f, INT64_MAX);
   }
   if (what & 128)
     w.wait_ms = any_number (f, 60000);
-  cluster_session_leases (engine, input (), h->id, &w);
+  say_leases (h, &w);
   free (w.given);
   free (w.declared);
 }
@@ -677,14 +795,21 @@ host_attaches (struct fuzz *f, unsigned i, bool shared)
   if (shared) { /* server/routes-session.c: parse_attach, refuse_part */
     at.writable = true;
     at.service = false;
-    at.leases = how & 4;
+    unsigned more = (unsigned) fuzz_number (f, 1);
+
+    at.leases = more & 1;
+    h->stubborn = more & 2;
+    if (more & 4)
+      strcpy (at.node, "n0");
     if (!at.leases)
       at.part = any_part (f);
     else if (a)
       at.part.length = a->layout.size;
   }
   h->op = op + 1;
-  h->epoch = h->prepared = h->id = h->number = h->order = 0;
+  h->epoch = h->prepared = h->id = h->number = h->order = h->back_count = 0;
+  h->silent = false;
+  spans_free (&h->has);
   cluster_attach (engine, input (), "a", &at);
 }
 
@@ -829,7 +954,7 @@ look (void)
 static void
 act (struct fuzz *f)
 {
-  unsigned what = one_of (f, 16, 2), who = fuzz_below (f, DISKS);
+  unsigned what = one_of (f, 16, 3), who = fuzz_below (f, DISKS);
   struct fake_host *h = &hosts[who % HOSTS];
 
   switch (what) {
@@ -890,7 +1015,10 @@ act (struct fuzz *f)
     break;
   case 17:
     host_leases (f, who % HOSTS);
-    break;
+    return;
+  case 18:
+    h->silent = !h->silent;
+    return;
   }
   pump ();
 }
@@ -923,7 +1051,10 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   op = 0;
   seed = 1;
   rounds_left = ROUNDS_MAX;
-  memset (hosts, 0, sizeof hosts);
+  for (unsigned i = 0; i < HOSTS; i++) {
+    spans_free (&hosts[i].has);
+    hosts[i] = (struct fake_host) { .id = 0 };
+  }
   for (unsigned i = 0; i < DISKS; i++) {
     struct cluster_disk_heartbeat *hb = &disks[i].hb;
 
@@ -978,33 +1109,172 @@ fuzz_seeds (void (*give) (const void *data, size_t size))
     15, 0, 14, 0,
   };
 
-  static const uint8_t leases[] = {
-    0,   0, 1,    5,    0,    0x30, 1,  15, 0, /* raid-x of four */
-    240, 0, 4,    240,  1,    4,    15, 0,     /* n0, n1 by leases */
-    241, 0, 2,    0,    241,  1,    2,  0,     /* they declare none */
-    241, 0, 8,    0x30, 0,                     /* n0 asks for four units, */
-    241, 1, 0x88, 0x11, 0,    100,         /* n1 for two of them: it waits */
-    0,   0, 1,    14,   0,                 /* n0 is told, */
-    241, 0, 1,    1,    0x30,              /* and gives them back */
-    0,   0, 1,    13,   0,                 /* weftd starts again: */
-    241, 1, 2,    1,    0x11,              /* n1 declares what it has */
-    11,  0, 0,    7,    15,   0,           /* n0 is fenced, */
-    0,   0, 1,    241,  1,    4,    14, 0, /* and n1 recovers */
-    10,  1, 0,    0,    1,
+#define LIVE(rounds) 0, 0, rounds
+#define ARRAY LIVE (1), 5, 0, 0x30, 0, 15, 0 /* raid-x of four, ready */
+#define BY_LEASES(host) 240, host, 0, 1, LIVE (7)
+#define ASKS(host, part) 241, host, 8, part, 0
+#define WAITS(host, part) 241, host, 0x88, part, 0, 128
+  /* Four units are n0's, and are asked back for two of them; weftd starts again, and all
+   * declare what they have.
+   */
+  static const uint8_t revoke[] = {
+    ARRAY,
+    BY_LEASES (0),
+    BY_LEASES (1),
+    ASKS (0, 0x30),
+    WAITS (1, 0x11),
+    LIVE (3),
+    14,
+    0,
+    13,
+    0,
+    LIVE (7),
+    14,
+    0,
+    241,
+    0,
+    1,
+    1,
+    0,
+    WAITS (1, 0x00),
+    WAITS (0, 0x21),
+    LIVE (3),
+    9,
+    1,
+    LIVE (3),
+    9,
+    0,
+  };
+  /* n1 dies, and what it had is recovered; then n0 is evicted. */
+  static const uint8_t dead[] = {
+    ARRAY,
+    BY_LEASES (0),
+    BY_LEASES (1),
+    BY_LEASES (2),
+    ASKS (1, 0x30),
+    242,
+    1,
+    WAITS (0, 0x11),
+    LIVE (7),
+    14,
+    0,
+    15,
+    0,
+    15,
+    0,
+    LIVE (7),
+    14,
+    0,
+    ASKS (0, 0x32),
+    10,
+    0,
+    LIVE (7),
+    ASKS (2, 0x32),
+    14,
+    0,
+  };
+  /* Two processes of n0, who say nothing by themselves: one ends, the other knows. */
+  static const uint8_t ended[] = {
+    ARRAY,    240, 0,        0,        3,
+    LIVE (7), 241, 0,        4,        240,
+    1,        0,   7,        LIVE (7), ASKS (0, 0x30),
+    LIVE (1), 242, 0,        13,       0,
+    LIVE (2), 241, 1,        2,        0,
+    241,      1,   0xa8,     0x11,     0,
+    0,        128, LIVE (7), 241,      1,
+    4,        14,  0,        241,      1,
+    0x42,     4,   0x11,     0x22,     0x33,
+    0xff,     5,   5,        LIVE (2),
+  };
+  /* Each asks for what the others have, for two ranges at once, and for more than that;
+   * then for what is none, and declares what is another's.
+   */
+  static const uint8_t all_wait[] = {
+    ARRAY,
+    BY_LEASES (0),
+    BY_LEASES (1),
+    BY_LEASES (2),
+    ASKS (0, 0x10),
+    ASKS (1, 0x12),
+    ASKS (2, 0x14),
+    241,
+    0,
+    0x90,
+    0x12,
+    0,
+    0x14,
+    1,
+    0x38,
+    128,
+    241,
+    1,
+    0x90,
+    0x14,
+    0,
+    0x10,
+    1,
+    0x30,
+    128,
+    241,
+    2,
+    0x90,
+    0x10,
+    0,
+    0x12,
+    0,
+    128,
+    WAITS (2, 0x10),
+    LIVE (3),
+    14,
+    0,
+    241,
+    0,
+    8,
+    0x10,
+    1,
+    0x12,
+    241,
+    0,
+    8,
+    250,
+    1,
+    1,
+    0,
+    13,
+    0,
+    ASKS (0, 0x10),
+    WAITS (1, 0x10),
+    241,
+    0,
+    2,
+    1,
+    0x10,
+    241,
+    1,
+    2,
+    2,
+    0x11,
+    0x10,
+    LIVE (7),
+    14,
+    0,
   };
   static const uint8_t parts[] = {
-    0,   0, 1, 5,    0,   0x30, 1,  15,   0, /* raid-x of four */
-    240, 0, 0, 0x30, 240, 1,    1,  0x34,    /* n0, n1 a part each, */
-    240, 2, 2, 0x32, 6,   2,    6,     /* n2 one that meets theirs, and reads */
-    15,  0, 8, 0,    1,   0,    15, 0, /* member 1 is lost */
-    11,  4, 1, 240,  14,  0,    9,  0, /* n1 is not allowed any more */
-    13,  0, 0, 0,    2,
+    ARRAY,    240,  0,        0,   0,    0x30,     LIVE (7), /* n0, n1 a part each, */
+    240,      1,    1,        0,   0x34, LIVE (7), 240,      2, 2,
+    0,        0x32, 6,        2,   6, /* n2 one that meets theirs, and reads */
+    LIVE (7), 8,    0,        1,   0,    15,       0, /* member 1 is lost */
+    11,       4,    1,        240, 14,   0,        9,        0, /* n1 is not allowed any more */
+    13,       0,    LIVE (2),
   };
 
   for (size_t n = 2; n <= sizeof actions; n += 9)
     give (actions, n);
   give (actions, sizeof actions);
   give (service, sizeof service);
-  give (leases, sizeof leases);
+  give (revoke, sizeof revoke);
+  give (dead, sizeof dead);
+  give (ended, sizeof ended);
+  give (all_wait, sizeof all_wait);
   give (parts, sizeof parts);
 }
