@@ -797,6 +797,7 @@ host_attaches (struct fuzz *f, unsigned i, bool shared)
     at.service = false;
     unsigned more = (unsigned) fuzz_number (f, 1);
 
+    at.by_admin = more & 8;
     at.leases = more & 1;
     h->stubborn = more & 2;
     if (more & 4)
@@ -1111,162 +1112,63 @@ fuzz_seeds (void (*give) (const void *data, size_t size))
 
 #define LIVE(rounds) 0, 0, rounds
 #define ARRAY LIVE (1), 5, 0, 0x30, 0, 15, 0 /* raid-x of four, ready */
-#define BY_LEASES(host) 240, host, 0, 1, LIVE (7)
+#define BY_LEASES(host) 240, host, 0, 9, LIVE (7)
+#define GIVES(host, part) 241, host, 1, 1, part
 #define ASKS(host, part) 241, host, 8, part, 0
 #define WAITS(host, part) 241, host, 0x88, part, 0, 128
+  /* clang-format off */
+
   /* Four units are n0's, and are asked back for two of them; weftd starts again, and all
    * declare what they have.
    */
   static const uint8_t revoke[] = {
-    ARRAY,
-    BY_LEASES (0),
-    BY_LEASES (1),
-    ASKS (0, 0x30),
-    WAITS (1, 0x11),
-    LIVE (3),
-    14,
-    0,
-    13,
-    0,
-    LIVE (7),
-    14,
-    0,
-    241,
-    0,
-    1,
-    1,
-    0,
-    WAITS (1, 0x00),
-    WAITS (0, 0x21),
-    LIVE (3),
-    9,
-    1,
-    LIVE (3),
-    9,
-    0,
+    ARRAY, BY_LEASES (0), BY_LEASES (1), ASKS (0, 0x30), WAITS (1, 0x11),
+    LIVE (3), 14, 0, 13, 0, LIVE (7), 14, 0, 241, 0, 1, 1, 0,
+    WAITS (1, 0x00), WAITS (0, 0x21), LIVE (3), 9, 1, LIVE (3), 9, 0,
   };
   /* n1 dies, and what it had is recovered; then n0 is evicted. */
   static const uint8_t dead[] = {
-    ARRAY,
-    BY_LEASES (0),
-    BY_LEASES (1),
-    BY_LEASES (2),
-    ASKS (1, 0x30),
-    242,
-    1,
-    WAITS (0, 0x11),
-    LIVE (7),
-    14,
-    0,
-    15,
-    0,
-    15,
-    0,
-    LIVE (7),
-    14,
-    0,
-    ASKS (0, 0x32),
-    10,
-    0,
-    LIVE (7),
-    ASKS (2, 0x32),
-    14,
-    0,
+    ARRAY, BY_LEASES (0), BY_LEASES (1), BY_LEASES (2), WAITS (1, 0x30),
+    LIVE (1), 242, 1, WAITS (0, 0x11), LIVE (7), 14, 0, 15, 0, 15, 0,
+    LIVE (7), 14, 0, ASKS (0, 0x32), 10, 0, LIVE (7), ASKS (2, 0x32), 14, 0,
   };
   /* Two processes of n0, who say nothing by themselves: one ends, the other knows. */
   static const uint8_t ended[] = {
-    ARRAY,    240, 0,        0,        3,
-    LIVE (7), 241, 0,        4,        240,
-    1,        0,   7,        LIVE (7), ASKS (0, 0x30),
-    LIVE (1), 242, 0,        13,       0,
-    LIVE (2), 241, 1,        2,        0,
-    241,      1,   0xa8,     0x11,     0,
-    0,        128, LIVE (7), 241,      1,
-    4,        14,  0,        241,      1,
-    0x42,     4,   0x11,     0x22,     0x33,
-    0xff,     5,   5,        LIVE (2),
+    ARRAY, 240, 0, 0, 3, LIVE (7), 241, 0, 4, 240, 1, 0, 7, LIVE (7),
+    ASKS (0, 0x30), LIVE (1), 242, 0, 13, 0, LIVE (2), 241, 1, 2, 0,
+    241, 1, 0xa8, 0x11, 0, 0, 128, LIVE (7), 241, 1, 4, 14, 0,
+    241, 1, 0x42, 4, 0x11, 0x22, 0x33, 0xff, 5, 5, LIVE (2),
   };
   /* Each asks for what the others have, for two ranges at once, and for more than that;
-   * then for what is none, and declares what is another's.
+   * then for what is none; and declares what is another's.
    */
   static const uint8_t all_wait[] = {
-    ARRAY,
-    BY_LEASES (0),
-    BY_LEASES (1),
-    BY_LEASES (2),
-    ASKS (0, 0x10),
-    ASKS (1, 0x12),
-    ASKS (2, 0x14),
-    241,
-    0,
-    0x90,
-    0x12,
-    0,
-    0x14,
-    1,
-    0x38,
-    128,
-    241,
-    1,
-    0x90,
-    0x14,
-    0,
-    0x10,
-    1,
-    0x30,
-    128,
-    241,
-    2,
-    0x90,
-    0x10,
-    0,
-    0x12,
-    0,
-    128,
-    WAITS (2, 0x10),
-    LIVE (3),
-    14,
-    0,
-    241,
-    0,
-    8,
-    0x10,
-    1,
-    0x12,
-    241,
-    0,
-    8,
-    250,
-    1,
-    1,
-    0,
-    13,
-    0,
-    ASKS (0, 0x10),
-    WAITS (1, 0x10),
-    241,
-    0,
-    2,
-    1,
-    0x10,
-    241,
-    1,
-    2,
-    2,
-    0x11,
-    0x10,
-    LIVE (7),
-    14,
-    0,
+    ARRAY, BY_LEASES (0), BY_LEASES (1), BY_LEASES (2), GIVES (0, 0xe0),
+    ASKS (0, 0x10), ASKS (1, 0x12), ASKS (2, 0x14),
+    241, 0, 0x90, 0x12, 0, 0x14, 1, 0x32, 128,
+    241, 1, 0x90, 0x14, 0, 0x10, 1, 0x30, 128,
+    241, 2, 0x90, 0x10, 0, 0x12, 0, 128, LIVE (1), 14, 0,
+    LIVE (7), 14, 0, WAITS (2, 0x10), WAITS (2, 0x10), LIVE (3),
+    241, 0, 8, 0x10, 1, 0x12, 241, 0, 8, 250, 1, 1, 0,
+    13, 0, LIVE (1), WAITS (0, 0x10), 241, 1, 2, 2, 0x11, 0x10, LIVE (7), 14, 0,
   };
+  /* n1 and n2 say nothing by themselves, and each has what the other asks for. */
+  static const uint8_t crossed[] = {
+    ARRAY, BY_LEASES (0), 240, 1, 0, 11, LIVE (7), 240, 2, 0, 11, LIVE (7),
+    GIVES (0, 0xe0), ASKS (1, 0x10), ASKS (2, 0x12), WAITS (1, 0x32),
+    WAITS (2, 0x30), LIVE (0), 14, 0, 12, 0, 60, 14, 0, 8, 1, 1, 0,
+    WAITS (2, 0x36), LIVE (7), 9, 2, 242, 1, 15, 0, 15, 0, 14, 0,
+  };
+  /* n0 and n1 have a part each, n2 wants one that meets theirs, and reads; member 1 is
+   * lost; n1 is not allowed any more.
+   */
   static const uint8_t parts[] = {
-    ARRAY,    240,  0,        0,   0,    0x30,     LIVE (7), /* n0, n1 a part each, */
-    240,      1,    1,        0,   0x34, LIVE (7), 240,      2, 2,
-    0,        0x32, 6,        2,   6, /* n2 one that meets theirs, and reads */
-    LIVE (7), 8,    0,        1,   0,    15,       0, /* member 1 is lost */
-    11,       4,    1,        240, 14,   0,        9,        0, /* n1 is not allowed any more */
-    13,       0,    LIVE (2),
+    ARRAY, 240, 0, 0, 0, 0x30, LIVE (7), 240, 1, 1, 0, 0x34, LIVE (7),
+    240, 2, 2, 8, 0x32, 6, 2, 6, LIVE (7), 8, 0, 1, 0, 15, 0,
+    11, 4, 1, 240, 14, 0, 9, 0, 13, 0, LIVE (2),
   };
+
+  /* clang-format on */
 
   for (size_t n = 2; n <= sizeof actions; n += 9)
     give (actions, n);
@@ -1276,5 +1178,6 @@ fuzz_seeds (void (*give) (const void *data, size_t size))
   give (dead, sizeof dead);
   give (ended, sizeof ended);
   give (all_wait, sizeof all_wait);
+  give (crossed, sizeof crossed);
   give (parts, sizeof parts);
 }
