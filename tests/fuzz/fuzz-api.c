@@ -10,8 +10,11 @@
  *   (an empty line)
  *   body
  *
- * "TICK N" lets N ticks go by.  "Authorization: Bearer ADMIN" and "Bearer VIEWER" stand
- * for tokens that there are, "X-Node: n1" for the certificate of that node.
+ * "TICK N" lets N ticks go by, "RESTART" starts weftd again.  "MEMBERS": from then on two
+ * disks speak every second, and do what they are told.  "Authorization: Bearer ADMIN" and
+ * "Bearer VIEWER" stand for tokens that there are, "X-Node: n1" for the certificate of
+ * that node.  Words in braces, as the routes' patterns have them, stand for names that
+ * there may be and for what weftd has answered (`words` below).
  */
 
 #include <config.h>
@@ -29,6 +32,7 @@
 #include "fuzz-forget.h"
 #include "fuzz-json.h"
 #include "fuzz-loop.h"
+#include "fuzz-random.h"
 #include "fuzz-sqlite.h"
 
 #include "server/http.c"
@@ -39,6 +43,9 @@ static bool ca_changed; /* since the input began */
 static char dir[64];
 static char admin[AUTH_SECRET_BYTES], viewer[AUTH_SECRET_BYTES];
 static struct mg_client_cert node_certificate;
+
+static unsigned member_ticks; /* since the input began */
+static void members_tick (void);
 
 static struct http server;
 static struct auth *auth;
@@ -115,7 +122,7 @@ begin_weftd (bool no_login)
     fprintf (stderr, "%s\n", why);
     abort ();
   }
-  server.loop = fuzz_loop_begin (store, server.hub, auth);
+  server.loop = fuzz_loop_begin (store, server.hub, auth, members_tick);
 }
 
 static void
@@ -129,6 +136,94 @@ end_weftd (void)
     trust_free (trust);
     trust = NULL;
   }
+}
+
+/* ---- Words that stand for something else ---- */
+
+/* What can't be known beforehand is taken from behind `mark` in answers, up to one of
+ * `end`.
+ */
+static struct word {
+  const char *word, *mark, *end;
+  char value[2 * AUTH_SECRET_BYTES];
+} words[] = {
+  { .word = "{name}", .value = "a" },
+  { .word = "{node}", .value = "n1" },
+  { .word = "{uuid}", .value = "01000000-0000-0000-0000-000000000000" },
+  { .word = "{member}", .value = "1" },
+  { .word = "{job}", .value = "create-a" },
+  { .word = "{id}", .mark = "\"id\":\"", .end = "\"" },
+  { .word = "{token}", .mark = "\"token\":\"", .end = "\"" },
+  { .word = "{csrf}", .mark = "\"csrf\":\"", .end = "\"" },
+  { .word = "{cookie}", .mark = "Set-Cookie: ", .end = ";" },
+  { .word = "{etag}", .mark = "ETag: ", .end = "\r" },
+  /* The newest session, and the one before it. */
+  { .word = "{session}", .mark = "\r\n\r\n{\"session\":\"", .end = "\"" },
+  { .word = "{older}" },
+};
+#define WORDS (sizeof words / sizeof words[0])
+
+static void
+forget_words (void)
+{
+  for (struct word *w = words; w < words + WORDS; w++)
+    if (w->mark)
+      w->value[0] = '\0';
+  words[WORDS - 1].value[0] = '\0';
+}
+
+static void
+learn_words (const char *answer)
+{
+  for (struct word *w = words; w < words + WORDS; w++) {
+    const char *at = w->mark ? strstr (answer, w->mark) : NULL;
+
+    if (at == NULL)
+      continue;
+    at += strlen (w->mark);
+    if (w == words + WORDS - 2) {
+      if (strncmp (at, w[0].value, strcspn (at, w->end)) == 0 ||
+          strncmp (at, w[1].value, strcspn (at, w->end)) == 0)
+        continue;
+      strcpy (w[1].value, w->value);
+    }
+    snprintf (w->value, sizeof w->value, "%.*s", (int) strcspn (at, w->end),
+              at);
+  }
+}
+
+/* A copy of the text, to be freed, with the words' values in their places. */
+static char *
+with_words (const char *text, size_t size, size_t *bytes)
+{
+  size_t room = size + 1, n = 0;
+  char *copy;
+
+  for (size_t i = 0; i < size; i++)
+    room += text[i] == '{' ? sizeof words->value : 0;
+  copy = malloc (room);
+  assert (copy);
+  while (size > 0) {
+    const struct word *w = words;
+    size_t skip = 1;
+
+    while (w < words + WORDS && (*text != '{' || size < strlen (w->word) ||
+                                 memcmp (text, w->word, strlen (w->word)) != 0))
+      w++;
+    if (w < words + WORDS) {
+      skip = strlen (w->word);
+      n += (size_t) sprintf (copy + n, "%s", w->value);
+    }
+    else
+      copy[n++] = *text;
+    text += skip;
+    size -= skip;
+  }
+  *bytes = n;
+  copy = realloc (copy, n + 1); /* so that the sanitizer sees who reads on */
+  assert (copy);
+  copy[n] = '\0';
+  return copy;
 }
 
 /* ---- Requests ---- */
@@ -204,9 +299,111 @@ check_answer (const struct mg_connection *conn)
   assert (status >= 200 && status < 600 && status != 500);
 }
 
-/* ---- Before the first input ---- */
-
 #define HEAD "Host: localhost\nContent-Type: application/json\n"
+
+/* ---- Members ---- */
+
+#define MEMBERS 2
+
+/* What each says of itself; NULL: nothing. */
+static json_t *members[MEMBERS];
+
+static void
+members_begin (void)
+{
+  for (int i = 0; i < MEMBERS; i++) {
+    char instance[8];
+
+    if (members[i])
+      continue;
+    snprintf (instance, sizeof instance, "d%d", i + 1);
+    members[i] = json_pack (
+      "{ss ss ss ss ss sI sI si si si sI ss}", "instance", instance, "node",
+      "n1", "uri", "nbd://n1:10810", "path", "/dev/sdb", "cache", "boot 8:1 4",
+      "size", (json_int_t) 1074790400, "data_bytes", (json_int_t) 1073741824,
+      "min_epoch", 0, "generation", 0, "report", 0, "sequence", (json_int_t) 2,
+      "state", "serving");
+  }
+}
+
+static void
+members_end (void)
+{
+  for (int i = 0; i < MEMBERS; i++) {
+    json_decref (members[i]);
+    members[i] = NULL;
+  }
+}
+
+/* It does what it is told: from now on it says so. */
+static void
+member_hears (json_t *member, const json_t *answer)
+{
+  static const char *const fields[] = { "generation", "cluster", "min_epoch" };
+  json_t *place = json_object_get (answer, "assignment");
+  json_t *over = json_object_get (answer, "over");
+
+  for (unsigned i = 0; i < sizeof fields / sizeof fields[0]; i++)
+    json_object_set (member, fields[i], json_object_get (answer, fields[i]));
+  if (json_object_get (answer, "release"))
+    json_object_del (member, "array");
+  if (json_is_object (place)) {
+    json_object_update (member, place);
+    json_object_set (member, "states_epoch", json_object_get (place, "epoch"));
+  }
+  if (json_array_size (over) > 0)
+    json_object_set (
+      member, "over",
+      json_object_get (json_array_get (over, json_array_size (over) - 1),
+                       "number"));
+}
+
+static void
+member_speaks (int i)
+{
+  struct mg_connection conn;
+  char *body, *text = NULL;
+  json_t *answer;
+  int n;
+
+  json_object_set_new (
+    members[i], "report",
+    json_integer (json_integer_value (json_object_get (members[i], "report")) +
+                  1));
+  body = json_dumps (members[i], 0);
+  n = asprintf (&text,
+                "POST /api/v1/disks/0%d000000-0000-0000-0000-000000000000/"
+                "heartbeat\n" HEAD "X-Node: n1\n\n%s",
+                i + 1, body);
+  assert (n > 0);
+  serve (&conn, text, (size_t) n);
+  check_answer (&conn);
+  if (fuzz_status (&conn) == 200) {
+    answer = json_loads (strstr (conn.answer, "\r\n\r\n"), 0, NULL);
+    member_hears (members[i], answer);
+    json_decref (answer);
+  }
+  fuzz_request_end (&conn);
+  free (text);
+  free (body);
+}
+
+/* A tick goes by: each speaks once a second. */
+static void
+members_tick (void)
+{
+  static bool speaking;
+
+  if (speaking || ++member_ticks % (HEARTBEAT_MS / CLUSTER_TICK_MS) != 0)
+    return;
+  speaking = true;
+  for (int i = 0; i < MEMBERS; i++)
+    if (members[i])
+      member_speaks (i);
+  speaking = false;
+}
+
+/* ---- Before the first input ---- */
 
 static void
 enroll (const char *secret)
@@ -276,6 +473,7 @@ begin_once (void)
   server.options.ui_dir = "/nowhere";
   server.options.openapi = "/nowhere/openapi.json";
   fuzz_replies_words ();
+  fuzz_random_begin (0);
   begin_weftd (false);
   auth_setup_begin (auth, secret, "/nowhere/setup-url");
   snprintf (text, sizeof text,
@@ -334,6 +532,9 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   for (unsigned i = 0; ca_changed && i < sizeof files / sizeof files[0]; i++)
     write_file (&files[i]);
   ca_changed = false;
+  member_ticks = 0;
+  forget_words ();
+  fuzz_random_begin (1);
   fuzz_sqlite_begin ();
   begin_weftd (no_login);
   changes = fuzz_sqlite_changes ();
@@ -344,19 +545,26 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 
     if (strncmp (text, "TICK ", 5) == 0)
       fuzz_loop_tick ((unsigned) atoi (text + 5) % 64);
+    else if (strcmp (text, "MEMBERS") == 0)
+      members_begin ();
     else if (strcmp (text, "RESTART") == 0) {
       end_weftd ();
       begin_weftd (no_login);
       changes = fuzz_sqlite_changes ();
     }
     else {
-      serve (&conn, text, n);
+      char *request = with_words (text, n, &n);
+
+      serve (&conn, request, n);
       check_answer (&conn);
       cluster_check (loop_cluster (server.loop));
+      learn_words (conn.answer);
       fuzz_request_end (&conn);
+      free (request);
     }
     free (text);
   }
+  members_end ();
   end_weftd ();
   if (fuzz_sqlite_changes () != changes) { /* what was stored can be read */
     begin_weftd (no_login);
@@ -382,6 +590,118 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 void
 fuzz_seeds (void (*seed) (const void *data, size_t size))
 {
+  /* clang-format off */
+#define ASK(method, path, body) \
+  method " /api/v1/" path "\n" HEAD "\n" body "\0"
+#define ASK_AS(who, method, path, body) \
+  method " /api/v1/" path "\n" HEAD who "\n\n" body "\0"
+#define READY \
+  "0MEMBERS\0TICK 8\0" \
+  ASK ("POST", "arrays", \
+       "{\"name\": \"a\", \"layout\": \"raid-1\", \"disks\": " DISKS "}") \
+  "TICK 16\0"
+#define ATTACH(instance, rest) \
+  ASK ("POST", "arrays/{name}/sessions", \
+       "{\"instance\": \"" instance "\", \"node\": \"n1\", \"pid\": 1, " rest "}")
+#define SAYS(session, route, instance, rest) \
+  ASK ("POST", "sessions/{" session "}/" route, \
+       "{\"instance\": \"" instance "\", " rest "}")
+#define ADMIN "Authorization: Bearer ADMIN"
+#define LOGIN "Cookie: {cookie}\nX-Weft-CSRF: {csrf}"
+  static const char sessions[] =
+    READY
+    ATTACH ("h", "\"mode\": \"rw\"")
+    SAYS ("session", "heartbeat", "h",
+          "\"epoch\": 2, \"prepared\": 2, \"round\": 3, \"uri\": \"nbd://n1:1\", "
+          "\"stats\": {\"reads\": 1, \"requests_waiting\": 2, \"read_latency\": "
+          "{\"sum_us\": 9, \"counts\": [1, 2]}, \"members\": [{\"service_us\": 7, "
+          "\"suspect\": true, \"latency\": {\"sum_us\": 1}}]}")
+    SAYS ("session", "heartbeat", "h",
+          "\"epoch\": 2, \"stats\": true, \"draining\": true, \"wait_ms\": 1000, "
+          "\"news\": false")
+    ASK ("POST", "sessions/{session}/lost",
+         "{\"member\": 1, \"round\": 3, \"reason\": \"it is gone\"}")
+    "TICK 8\0"
+    SAYS ("session", "heartbeat", "h", "\"epoch\": 3, \"prepared\": 3")
+    "TICK 16\0"
+    ASK ("GET", "sessions", "")
+    ASK ("GET", "arrays", "")
+    ASK ("DELETE", "sessions/{session}?dry_run=true", "")
+    ASK ("DELETE", "sessions/{session}?instance=h", "");
+  static const char readers[] =
+    READY
+    ATTACH ("h", "\"mode\": \"rw\"")
+    SAYS ("session", "heartbeat", "h", "\"epoch\": 2, \"round\": 1")
+    ATTACH ("r", "\"mode\": \"ro\", \"ended\": \"{session}\"")
+    SAYS ("session", "heartbeat", "r", "\"epoch\": 2, \"older\": true, "
+          "\"equal\": true")
+    ATTACH ("i", "\"mode\": \"rw\"")
+    ATTACH ("i", "\"mode\": \"rw\", \"takeover\": true, \"exports\": true")
+    ASK ("DELETE", "sessions/{older}?instance=r", "")
+    ASK ("DELETE", "sessions/{session}", "")
+    ASK ("GET", "status", "");
+  static const char leases[] =
+    READY
+    ATTACH ("h", "\"mode\": \"shared\"")
+    SAYS ("session", "heartbeat", "h", "\"epoch\": 2, \"order\": 8589934593")
+    SAYS ("session", "leases", "h",
+          "\"number\": 1, \"recovered\": 8589934593, \"give\": []")
+    ATTACH ("i", "\"mode\": \"shared\"")
+    SAYS ("session", "heartbeat", "i", "\"epoch\": 2")
+    SAYS ("older", "leases", "h", "\"number\": 2, \"give\": [[0, 65536]]")
+    SAYS ("session", "leases", "i",
+          "\"ask\": [{\"must\": [0, 512], \"wish\": [0, 1024]}]")
+    SAYS ("session", "leases", "i",
+          "\"wait_ms\": 2000, \"ask\": [{\"must\": [65536, 512], \"wish\": [0, "
+          "131072]}]")
+    ASK ("GET", "arrays/{name}/leases", "")
+    SAYS ("older", "heartbeat", "h", "\"epoch\": 2")
+    "RESTART\0TICK 8\0"
+    SAYS ("session", "leases", "i",
+          "\"number\": 12884901888, \"declare\": [[0, 512]]")
+    ASK ("GET", "arrays/{name}/leases", "")
+    SAYS ("session", "leases", "i", "\"ended\": \"{older}\", "
+          "\"ask\": [{\"must\": [512, 512], \"wish\": [0, 1024]}]")
+    ASK ("DELETE", "sessions/{older}", "");
+  static const char rights[] =
+    READY
+    ASK ("PUT", "arrays/{name}/allow/{node}", "{\"mode\": \"rw\", \"failover\": true}")
+    ASK ("PUT", "arrays/{name}/service", "{\"nodes\": [\"n1\"]}")
+    ASK ("GET", "arrays/{name}/service?attach=rw", "")
+    ATTACH ("h", "\"mode\": \"service\"")
+    ASK ("POST", "arrays/{name}/service/move", "{\"node\": \"n1\"}")
+    SAYS ("session", "heartbeat", "h", "\"epoch\": 2, \"fences\": 1")
+    ASK ("DELETE", "nodes/{node}/fence", "")
+    ASK ("POST", "nodes/{node}/fence", "")
+    ASK ("GET", "arrays/{name}/losing?member=1", "")
+    ASK ("DELETE", "arrays/{name}/service", "")
+    ASK ("DELETE", "arrays/{name}/allow/{node}", "");
+  static const char parts[] =
+    READY
+    ATTACH ("p", "\"mode\": \"shared\", \"part\": {\"offset\": 0, \"length\": 262144}")
+    SAYS ("session", "heartbeat", "p", "\"epoch\": 2")
+    ATTACH ("q", "\"mode\": \"shared\", \"part\": {\"offset\": 262144}")
+    SAYS ("session", "heartbeat", "q", "\"epoch\": 2")
+    SAYS ("session", "leases", "q", "\"number\": 1")
+    ASK ("PATCH", "nodes/{node}", "{\"maintenance\": true}")
+    ASK ("POST", "nodes/{node}/drain", "")
+    ASK ("GET", "jobs/drain-n1", "")
+    ASK ("DELETE", "nodes/{node}/drain", "");
+  static const char logins[] =
+    "1"
+    ASK ("POST", "login", "{\"user\": \"kim\", \"password\": \"long enough, it is\"}")
+    ASK_AS ("Cookie: {cookie}", "GET", "me", "")
+    ASK_AS (LOGIN, "POST", "tokens", "{\"name\": \"t\", \"role\": \"viewer\"}")
+    ASK_AS ("Authorization: Bearer {token}", "GET", "sessions", "")
+    ASK_AS (ADMIN, "POST", "node-tokens", "{\"node\": \"n2\"}")
+    ASK ("POST", "enroll", "{\"token\": \"{token}\", \"node\": \"n2\", \"csr\": "
+         "\"-----BEGIN CERTIFICATE REQUEST-----\"}")
+    ASK_AS (ADMIN, "GET", "node-tokens", "")
+    ASK_AS (ADMIN, "DELETE", "node-tokens/{id}", "")
+    ASK_AS (LOGIN, "PATCH", "users/kim", "{\"password\": \"another long one\"}")
+    ASK_AS (LOGIN, "POST", "logout", "")
+    ASK_AS ("Cookie: {cookie}", "GET", "me", "");
+  /* clang-format on */
   static const char array[] = "0" DISK ("1")
     DISK ("2") "POST /api/v1/arrays\n" HEAD
                "Idempotency-Key: k\n\n{\"name\": \"a\", \"layout\": "
@@ -418,6 +738,12 @@ fuzz_seeds (void (*seed) (const void *data, size_t size))
     "PATCH /api/v1/nodes/n1\n" HEAD "\n{\"maintenance\": true}\0"
     "POST /api/v1/layouts\n" HEAD "\n{\"disks\": " DISKS "}";
 
+  seed (sessions, sizeof sessions - 1);
+  seed (readers, sizeof readers - 1);
+  seed (leases, sizeof leases - 1);
+  seed (rights, sizeof rights - 1);
+  seed (parts, sizeof parts - 1);
+  seed (logins, sizeof logins - 1);
   seed (array, sizeof array - 1);
   seed (people, sizeof people - 1);
   seed (reads, sizeof reads - 1);

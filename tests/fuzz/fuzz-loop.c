@@ -40,6 +40,7 @@ static bool woken; /* and not awake yet */
 #include "server/loop.c"
 
 static struct loop *the_loop;
+static void (*each_tick) (void);
 
 /* All that was stored is known to be, and all that was asked is handled. */
 static void
@@ -76,15 +77,18 @@ fuzz_loop_tick (unsigned ticks)
     on_timer (&the_loop->timer);
     settle (the_loop);
     cluster_check (the_loop->cluster);
+    each_tick ();
   }
 }
 
 struct loop *
-fuzz_loop_begin (struct store *s, struct hub *hub, struct auth *auth)
+fuzz_loop_begin (struct store *s, struct hub *hub, struct auth *auth,
+                 void (*tick) (void))
 {
   char why[1024];
 
   now_ms = 1000;
+  each_tick = tick;
   the_loop = loop_new (s, hub, auth, why, sizeof why);
   if (the_loop == NULL) {
     fprintf (stderr, "weftd can't be started: %s\n", why);

@@ -5,9 +5,11 @@
 
 #include "server/loop.h"
 
-/* A loop of this store is the one that requests are answered by, until it ends. */
+/* A loop of this store is the one that requests are answered by, until it ends.  `tick` is
+ * called at each tick that goes by, also while a request waits.
+ */
 struct loop *fuzz_loop_begin (struct store *store, struct hub *hub,
-                              struct auth *auth);
+                              struct auth *auth, void (*tick) (void));
 void fuzz_loop_end (void);
 
 /* So many ticks go by. */

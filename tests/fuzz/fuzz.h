@@ -10,7 +10,8 @@
  * fuzz-quota.c, fuzz-refusals.c, fuzz-replies.c and fuzz-store.c are weftd's files of
  * these names without what waits, takes long or outlives an input, and are linked in
  * place of them; fuzz-civetweb.c is in place of that library, fuzz-json.c of memory for jansson,
- * fuzz-sqlite.c of databases' files, and fuzz-thread.c of threads.
+ * fuzz-random.c of random numbers, fuzz-sqlite.c of databases' files, and fuzz-thread.c of
+ * threads.
  */
 
 #ifndef WEFT_FUZZ_H
