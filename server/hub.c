@@ -42,7 +42,7 @@ hub_free (struct hub *h)
 {
   if (h == NULL)
     return;
-  for (size_t i = 0; i < EVENTS_MAX; i++)
+  for (size_t i = 0; i < EVENTS_MAX && i <= h->last; i++)
     free (h->events[i].text);
   free (h->load);
   pthread_cond_destroy (&h->more);

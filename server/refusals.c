@@ -26,17 +26,24 @@ static struct {
   time_t since;
 } entries[ENTRIES_MAX];
 
-/* Its entry of these, or a new one; `to`: there is no room. */
+/* Its entry of these, or a new one; `to`: there is no room.  Behind the first one that is
+ * free all are.
+ */
 static size_t
 find (size_t from, size_t to, const char *key, time_t now)
 {
   size_t place = to;
 
-  for (size_t i = from; i < to; i++)
-    if (entries[i].key[0] == '\0' || now - entries[i].since >= QUIET_S)
+  for (size_t i = from; i < to; i++) {
+    bool unused = entries[i].key[0] == '\0';
+
+    if (place == to && (unused || now - entries[i].since >= QUIET_S))
       place = i;
-    else if (strcmp (entries[i].key, key) == 0)
+    if (unused)
+      break;
+    if (now - entries[i].since < QUIET_S && strcmp (entries[i].key, key) == 0)
       return i;
+  }
   if (place < to) {
     strcpy (entries[place].key, key);
     entries[place].said = false;

@@ -1052,10 +1052,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   op = 0;
   seed = 1;
   rounds_left = ROUNDS_MAX;
-  for (unsigned i = 0; i < HOSTS; i++) {
-    spans_free (&hosts[i].has);
-    hosts[i] = (struct fake_host) { .id = 0 };
-  }
+  memset (hosts, 0, sizeof hosts);
   for (unsigned i = 0; i < DISKS; i++) {
     struct cluster_disk_heartbeat *hb = &disks[i].hb;
 
@@ -1078,6 +1075,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   start_engine ();
   while (stored > 0)
     free (store[--stored].record);
+  for (unsigned i = 0; i < HOSTS; i++)
+    spans_free (&hosts[i].has);
   cluster_free (engine);
   engine = NULL;
   fuzz_json_end ();

@@ -18,43 +18,12 @@ static struct {
 
 static struct {
   sqlite3_stmt *stmt; /* NULL: this one and those behind it are free */
+  char *sql;          /* which it was asked for by */
   bool used;
 } statements[STATEMENTS_MAX];
 
-static void
-run (sqlite3 *db, const char *sql)
-{
-  if (sqlite3_exec (db, sql, NULL, NULL, NULL) == SQLITE_OK)
-    return;
-  fprintf (stderr, "%s: %s\n", sql, sqlite3_errmsg (db));
-  abort ();
-}
-
-void
-fuzz_sqlite_begin (void)
-{
-  for (unsigned i = 0; i < DATABASES_MAX && databases[i].db; i++)
-    run (databases[i].db, "BEGIN");
-}
-
-void
-fuzz_sqlite_end (void)
-{
-  for (unsigned i = 0; i < STATEMENTS_MAX; i++)
-    assert (!statements[i].used);
-  for (unsigned i = 0; i < DATABASES_MAX && databases[i].db; i++)
-    run (databases[i].db, "ROLLBACK");
-}
-
-sqlite3_int64
-fuzz_sqlite_changes (void)
-{
-  sqlite3_int64 changes = 0;
-
-  for (unsigned i = 0; i < DATABASES_MAX && databases[i].db; i++)
-    changes += sqlite3_total_changes64 (databases[i].db);
-  return changes;
-}
+/* An input was begun: what databases say of themselves is always the same. */
+static bool begun;
 
 int
 fuzz_sqlite_open (const char *path, sqlite3 **db)
@@ -74,35 +43,45 @@ fuzz_sqlite_open (const char *path, sqlite3 **db)
   return SQLITE_OK;
 }
 
-/* Within the transaction of the input. */
-int
-fuzz_sqlite_exec (sqlite3 *db, const char *sql)
+/* SQLite reads a pragma anew each time that it is run: a statement that says the same,
+ * to be freed.
+ */
+static char *
+same_as_pragma (sqlite3 *db, const char *sql)
 {
-  if (strcmp (sql, "BEGIN IMMEDIATE") == 0)
-    sql = "SAVEPOINT weftd";
-  else if (strcmp (sql, "COMMIT") == 0)
-    sql = "RELEASE weftd";
-  else if (strcmp (sql, "ROLLBACK") == 0)
-    sql = "ROLLBACK TO weftd; RELEASE weftd";
-  else if (strncmp (sql, "PRAGMA journal_mode", 19) == 0 ||
-           strncmp (sql, "PRAGMA locking_mode", 19) == 0 ||
-           strncmp (sql, "PRAGMA synchronous", 18) == 0)
-    return SQLITE_OK; /* they are of files */
-  return sqlite3_exec (db, sql, NULL, NULL, NULL);
+  sqlite3_stmt *stmt;
+  char *same;
+
+  assert (sqlite3_prepare_v2 (db, sql, -1, &stmt, NULL) == SQLITE_OK &&
+          sqlite3_step (stmt) == SQLITE_ROW);
+  same = sqlite3_mprintf ("SELECT %Q", sqlite3_column_text (stmt, 0));
+  sqlite3_finalize (stmt);
+  return same;
 }
 
 int
 fuzz_sqlite_prepare (sqlite3 *db, const char *sql, sqlite3_stmt **stmt)
 {
+  bool pragma = begun && strncmp (sql, "PRAGMA ", 7) == 0;
   unsigned i = 0;
+  char *same;
+  int r;
 
   while (statements[i].stmt &&
          (statements[i].used || sqlite3_db_handle (statements[i].stmt) != db ||
-          strcmp (sqlite3_sql (statements[i].stmt), sql) != 0))
+          strcmp (statements[i].sql, sql) != 0 ||
+          /* made before an input was begun */
+          (pragma && strcmp (sqlite3_sql (statements[i].stmt), sql) == 0)))
     assert (++i < STATEMENTS_MAX);
-  if (statements[i].stmt == NULL &&
-      sqlite3_prepare_v2 (db, sql, -1, &statements[i].stmt, NULL) != SQLITE_OK)
-    return SQLITE_ERROR;
+  if (statements[i].stmt == NULL) {
+    same = pragma ? same_as_pragma (db, sql) : NULL;
+    r = sqlite3_prepare_v2 (db, same ? same : sql, -1, &statements[i].stmt,
+                            NULL);
+    sqlite3_free (same);
+    if (r != SQLITE_OK)
+      return SQLITE_ERROR;
+    statements[i].sql = strdup (sql);
+  }
   statements[i].used = true;
   *stmt = statements[i].stmt;
   return SQLITE_OK;
@@ -121,4 +100,65 @@ fuzz_sqlite_finalize (sqlite3_stmt *stmt)
   statements[i].used = false;
   sqlite3_clear_bindings (stmt);
   return sqlite3_reset (stmt);
+}
+
+static int
+run (sqlite3 *db, const char *sql)
+{
+  sqlite3_stmt *stmt;
+  int r = fuzz_sqlite_prepare (db, sql, &stmt);
+
+  if (r != SQLITE_OK)
+    return r;
+  r = sqlite3_step (stmt);
+  fuzz_sqlite_finalize (stmt);
+  return r == SQLITE_DONE ? SQLITE_OK : r;
+}
+
+void
+fuzz_sqlite_begin (void)
+{
+  begun = true;
+  for (unsigned i = 0; i < DATABASES_MAX && databases[i].db; i++)
+    assert (run (databases[i].db, "BEGIN") == SQLITE_OK);
+}
+
+void
+fuzz_sqlite_end (void)
+{
+  for (unsigned i = 0; i < STATEMENTS_MAX; i++)
+    assert (!statements[i].used);
+  for (unsigned i = 0; i < DATABASES_MAX && databases[i].db; i++)
+    assert (run (databases[i].db, "ROLLBACK") == SQLITE_OK);
+}
+
+sqlite3_int64
+fuzz_sqlite_changes (void)
+{
+  sqlite3_int64 changes = 0;
+
+  for (unsigned i = 0; i < DATABASES_MAX && databases[i].db; i++)
+    changes += sqlite3_total_changes64 (databases[i].db);
+  return changes;
+}
+
+/* Within the transaction of the input. */
+int
+fuzz_sqlite_exec (sqlite3 *db, const char *sql)
+{
+  int r;
+
+  if (strcmp (sql, "BEGIN IMMEDIATE") == 0)
+    return run (db, "SAVEPOINT weftd");
+  if (strcmp (sql, "COMMIT") == 0)
+    return run (db, "RELEASE weftd");
+  if (strcmp (sql, "ROLLBACK") == 0) {
+    r = run (db, "ROLLBACK TO weftd");
+    return r == SQLITE_OK ? run (db, "RELEASE weftd") : r;
+  }
+  if (strncmp (sql, "PRAGMA journal_mode", 19) == 0 ||
+      strncmp (sql, "PRAGMA locking_mode", 19) == 0 ||
+      strncmp (sql, "PRAGMA synchronous", 18) == 0)
+    return SQLITE_OK; /* they are of files */
+  return sqlite3_exec (db, sql, NULL, NULL, NULL);
 }
