@@ -11,7 +11,7 @@
  *   body
  *
  * "TICK N" lets N ticks go by, "RESTART" starts weftd again.  "MEMBERS": from then on two
- * disks speak every second, and do what they are told.  "Authorization: Bearer ADMIN" and
+ * disks speak every two seconds, and do what they are told.  "Authorization: Bearer ADMIN" and
  * "Bearer VIEWER" stand for tokens that there are, "X-Node: n1" for the certificate of
  * that node.  Words in braces, as the routes' patterns have them, stand for names that
  * there may be and for what weftd has answered (`words` below).
@@ -305,8 +305,11 @@ check_answer (const struct mg_connection *conn)
 
 #define MEMBERS 2
 
-/* What each says of itself; NULL: nothing. */
+/* What each says of itself; NULL: nothing.  Where weftd knows it, it says no more than its
+ * number.
+ */
 static json_t *members[MEMBERS];
+static bool known[MEMBERS];
 
 static void
 members_begin (void)
@@ -332,45 +335,64 @@ members_end (void)
   for (int i = 0; i < MEMBERS; i++) {
     json_decref (members[i]);
     members[i] = NULL;
+    known[i] = false;
   }
 }
 
-/* It does what it is told: from now on it says so. */
-static void
+/* What it says is this from now on; false: it was. */
+static bool
+member_says (json_t *member, const char *field, json_t *value)
+{
+  if (value == NULL || json_equal (json_object_get (member, field), value))
+    return false;
+  json_object_set (member, field, value);
+  return true;
+}
+
+/* It does what it is told, and says so.  Returns whether that is anything new. */
+static bool
 member_hears (json_t *member, const json_t *answer)
 {
   static const char *const fields[] = { "generation", "cluster", "min_epoch" };
   json_t *place = json_object_get (answer, "assignment");
-  json_t *over = json_object_get (answer, "over");
+  json_t *over = json_object_get (answer, "over"), *value;
+  const char *field;
+  bool news = false;
 
   for (unsigned i = 0; i < sizeof fields / sizeof fields[0]; i++)
-    json_object_set (member, fields[i], json_object_get (answer, fields[i]));
+    news |= member_says (member, fields[i],
+                         json_object_get (answer, fields[i]));
   if (json_object_get (answer, "release"))
-    json_object_del (member, "array");
-  if (json_is_object (place)) {
-    json_object_update (member, place);
-    json_object_set (member, "states_epoch", json_object_get (place, "epoch"));
-  }
+    news |= json_object_del (member, "array") == 0;
+  json_object_foreach (place, field, value)
+    news |= member_says (member, field, value);
+  news |= member_says (member, "states_epoch",
+                       json_object_get (place, "epoch"));
   if (json_array_size (over) > 0)
-    json_object_set (
+    news |= member_says (
       member, "over",
       json_object_get (json_array_get (over, json_array_size (over) - 1),
                        "number"));
+  return news;
 }
 
 static void
 member_speaks (int i)
 {
   struct mg_connection conn;
-  char *body, *text = NULL;
-  json_t *answer;
+  json_t *report = json_object_get (members[i], "report"), *answer;
+  char *body = NULL, *text = NULL;
   int n;
 
-  json_object_set_new (
-    members[i], "report",
-    json_integer (json_integer_value (json_object_get (members[i], "report")) +
-                  1));
-  body = json_dumps (members[i], 0);
+  if (known[i])
+    n = asprintf (&body,
+                  "{\"instance\": \"d%d\", \"node\": \"n1\", \"news\": false, "
+                  "\"report\": %d, \"sequence\": 2}",
+                  i + 1, (int) json_integer_value (report));
+  else {
+    json_integer_set (report, json_integer_value (report) + 1);
+    body = json_dumps (members[i], 0);
+  }
   n = asprintf (&text,
                 "POST /api/v1/disks/0%d000000-0000-0000-0000-000000000000/"
                 "heartbeat\n" HEAD "X-Node: n1\n\n%s",
@@ -378,9 +400,10 @@ member_speaks (int i)
   assert (n > 0);
   serve (&conn, text, (size_t) n);
   check_answer (&conn);
-  if (fuzz_status (&conn) == 200) {
+  known[i] = fuzz_status (&conn) == 200;
+  if (known[i]) {
     answer = json_loads (strstr (conn.answer, "\r\n\r\n"), 0, NULL);
-    member_hears (members[i], answer);
+    known[i] = !member_hears (members[i], answer);
     json_decref (answer);
   }
   fuzz_request_end (&conn);
@@ -388,13 +411,13 @@ member_speaks (int i)
   free (body);
 }
 
-/* A tick goes by: each speaks once a second. */
+/* A tick goes by. */
 static void
 members_tick (void)
 {
   static bool speaking;
 
-  if (speaking || ++member_ticks % (HEARTBEAT_MS / CLUSTER_TICK_MS) != 0)
+  if (speaking || ++member_ticks % (REST_MS / CLUSTER_TICK_MS) != 0)
     return;
   speaking = true;
   for (int i = 0; i < MEMBERS; i++)
