@@ -42,6 +42,7 @@ hub_free (struct hub *h)
 {
   if (h == NULL)
     return;
+  /* Ids begin at 1 and grow: those beyond the last one were never used. */
   for (size_t i = 0; i < EVENTS_MAX && i <= h->last; i++)
     free (h->events[i].text);
   free (h->load);

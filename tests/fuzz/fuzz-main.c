@@ -53,7 +53,7 @@ __asan_default_options (void)
 {
 #ifdef FUZZER
   /* While it looks for inputs, it is not told where each piece was allocated, nor keeps
-   * what functions had on their stacks: a quarter of an execution.  `replay` does.
+   * what functions had on their stacks: a sixth of an execution and more.  `replay` does.
    */
   return "quarantine_size_mb=2:thread_local_quarantine_size_kb=64:"
          "malloc_context_size=1:detect_stack_use_after_return=0";
