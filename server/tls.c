@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <openssl/crypto.h>
+
 #include "alloc.h"
 #include "common/clock.h"
 #include "doorman.h"
@@ -219,12 +221,15 @@ take_expired (int fine, X509_STORE_CTX *context)
   return 1;
 }
 
-/* Before its socket is closed. */
+/* Before its socket is closed.  OpenSSL makes its generators of random numbers anew for
+ * the thread's next connection, and would keep them for each of the many threads.
+ */
 static void
 on_free (void *ssl, void *data, CRYPTO_EX_DATA *ex, int index, long argl,
          void *argp)
 {
   doorman_end_fd (SSL_get_fd (ssl));
+  OPENSSL_thread_stop ();
   stack_give_back (); /* a handshake needs much of it */
 }
 
