@@ -181,6 +181,8 @@ const struct ca *auth_trust_signer (const struct auth *a, const char *node);
 bool auth_trust_renews (const struct auth *a, const char *node, const char *ca);
 /* The nodes that are waited for, with commas; NULL: none.  malloc'ed. */
 char *auth_trust_waits (struct auth *a, uint64_t wall_ms);
+/* Is it good, or good for getting the next one? */
+bool auth_could_return (const struct certificate *c, uint64_t wall_ms);
 /* What is signed by another CA than the one is of use no more. */
 void auth_trust_drop_old (struct auth *a, struct store_txn *t);
 

@@ -125,8 +125,8 @@ is_good (const struct certificate *c, uint64_t wall_ms)
   return c->revoked == 0 && wall_ms < c->expires;
 }
 
-static bool
-could_return (const struct certificate *c, uint64_t wall_ms)
+bool
+auth_could_return (const struct certificate *c, uint64_t wall_ms)
 {
   return c->revoked == 0 && wall_ms < c->expires + AUTH_RETURN_MS;
 }
@@ -141,7 +141,7 @@ is_waited_for (const struct auth *a, const struct certificate *c,
   case TRUST_SPREAD:
     return is_good (c, wall_ms) && !auth_trusts (a, c->node);
   case TRUST_RENEW:
-    return could_return (c, wall_ms) && !has_renewed (a, c->node);
+    return auth_could_return (c, wall_ms) && !has_renewed (a, c->node);
   }
   abort ();
 }
@@ -224,7 +224,7 @@ view_nodes_of (struct auth *a, uint64_t wall_ms)
 
   TAILQ_FOREACH (c, &a->certificates, link) {
     view = json_object_get (seen, c->node);
-    if (!could_return (c, wall_ms))
+    if (!auth_could_return (c, wall_ms))
       continue;
     if (view == NULL) {
       view = json_pack ("{ss sb sb sb}", "node", c->node, "trusts",

@@ -345,35 +345,6 @@ make_key (struct ca *ca, const char *dir, char *why, size_t why_size)
   return write_file (dir, "ca-key.pem", ca_print_key (ca), why, why_size);
 }
 
-bool
-ca_network (struct ca_networks *n, const char *text)
-{
-  const char *slash = strchr (text, '/');
-  int family = strchr (text, ':') ? AF_INET6 : AF_INET;
-  unsigned long bits, most = family == AF_INET6 ? 128 : 32;
-  char address[46], net[46], mask[46], *end;
-  uint8_t bytes[16], ones[16];
-
-  if (n->count == CA_NETWORKS_MAX || slash == NULL || slash[1] < '0' ||
-      slash[1] > '9' || (size_t) (slash - text) >= sizeof address)
-    return false;
-  memcpy (address, text, (size_t) (slash - text));
-  address[slash - text] = '\0';
-  bits = strtoul (slash + 1, &end, 10);
-  if (*end != '\0' || bits > most || inet_pton (family, address, bytes) != 1)
-    return false;
-  for (unsigned i = 0; i < most / 8; i++) {
-    unsigned left = bits > 8 * i ? (unsigned) bits - 8 * i : 0;
-
-    ones[i] = left >= 8 ? 0xff : (uint8_t) (0xff00 >> left);
-    bytes[i] &= ones[i];
-  }
-  inet_ntop (family, bytes, net, sizeof net);
-  inet_ntop (family, ones, mask, sizeof mask);
-  snprintf (n->text[n->count++], CA_NETWORK_BYTES, "%s/%s", net, mask);
-  return true;
-}
-
 static void
 add_networks (X509 *x509, const struct ca_networks *n)
 {
@@ -430,9 +401,9 @@ describe (struct ca *ca)
 }
 
 struct ca *
-ca_successor (const struct ca *old)
+ca_successor (const struct ca *old, const struct ca_networks *networks)
 {
-  int networks = X509_get_ext_by_NID (old->x509, NID_name_constraints, -1);
+  int bound = X509_get_ext_by_NID (old->x509, NID_name_constraints, -1);
   struct ca *ca = alloc_zeroed (sizeof *ca);
   uint8_t random[4];
   char cn[64] = "Weft cluster CA ";
@@ -444,8 +415,9 @@ ca_successor (const struct ca *old)
   if (ca->key == NULL)
     abort ();
   ca->x509 = begin_ca (ca->key, cn);
-  if (networks >= 0 &&
-      X509_add_ext (ca->x509, X509_get_ext (old->x509, networks), -1) != 1)
+  add_networks (ca->x509, networks);
+  if (networks->count == 0 && bound >= 0 &&
+      X509_add_ext (ca->x509, X509_get_ext (old->x509, bound), -1) != 1)
     abort ();
   sign (ca->x509, ca->key);
   describe (ca);
@@ -562,6 +534,25 @@ bool
 ca_is_constrained (const struct ca *ca)
 {
   return X509_get_ext_by_NID (ca->x509, NID_name_constraints, -1) >= 0;
+}
+
+bool
+ca_is_bound_to (const struct ca *ca, const struct ca_networks *networks)
+{
+  int bound = X509_get_ext_by_NID (ca->x509, NID_name_constraints, -1), own;
+  X509 *other = X509_new ();
+  bool same = false;
+
+  if (other == NULL)
+    abort ();
+  add_networks (other, networks);
+  own = X509_get_ext_by_NID (other, NID_name_constraints, -1);
+  if (bound >= 0 && own >= 0)
+    same = ASN1_OCTET_STRING_cmp (
+             X509_EXTENSION_get_data (X509_get_ext (ca->x509, bound)),
+             X509_EXTENSION_get_data (X509_get_ext (other, own))) == 0;
+  X509_free (other);
+  return same;
 }
 
 /* An address and its mask, one after the other. */

@@ -32,7 +32,7 @@ struct ca_certificate {
   uint64_t created, expires;    /* ms since 1970 */
 };
 
-#define CA_NETWORKS_MAX 16
+#define CA_NETWORKS_MAX 64
 #define CA_NETWORK_BYTES 96
 
 /* The networks that a CA signs addresses of, as "10.0.0.0/255.0.0.0". */
@@ -43,14 +43,22 @@ struct ca_networks {
 
 /* Take "10.0.0.0/8".  False: it is no network, or one too many. */
 bool ca_network (struct ca_networks *n, const char *text);
+/* Add those that nobody need be asked for: the private ones, and those of this host's
+ * interfaces, as far as there is room.
+ */
+void ca_networks_usual (struct ca_networks *n);
+bool ca_networks_have (const struct ca_networks *n, const char *address);
 
 /* Read it, or make it: for these networks, and this host's loopback; none: for any.
  * NULL: a sentence in why.
  */
 struct ca *ca_open (const char *dir, const struct ca_networks *networks,
                     char *why, size_t why_size);
-/* A new one, for the same networks, of another name: by that a certificate's CA is found. */
-struct ca *ca_successor (const struct ca *old);
+/* A new one, for these networks (none: for the same), of another name: by that a
+ * certificate's CA is found.
+ */
+struct ca *ca_successor (const struct ca *old,
+                         const struct ca_networks *networks);
 /* From its key and certificate, as PEM; NULL: they are damaged, or do not belong
  * together.
  */
@@ -65,6 +73,8 @@ int ca_write (const struct ca *ca, const char *dir, char *why, size_t why_size);
 bool ca_permits (const struct ca *ca, const char *address);
 /* Was it made for networks? */
 bool ca_is_constrained (const struct ca *ca);
+/* For these, and no others? */
+bool ca_is_bound_to (const struct ca *ca, const struct ca_networks *networks);
 void ca_free (struct ca *ca);
 
 X509 *ca_x509 (const struct ca *ca);

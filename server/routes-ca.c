@@ -102,16 +102,51 @@ parse_rotate (struct fields *f, struct request *r)
   fields_end (f);
 }
 
+/* A node that could be back, at an address that the next CA can't sign. */
+static const struct certificate *
+left_outside (const struct auth *a, const struct ca *next, uint64_t wall_ms,
+              const char **address)
+{
+  const struct certificate *c;
+
+  TAILQ_FOREACH (c, &a->certificates, link)
+    for (size_t i = 0;
+         auth_could_return (c, wall_ms) && i < json_array_size (c->addresses);
+         i++) {
+      *address = json_string_value (json_array_get (c->addresses, i));
+      if (!ca_permits (next, *address))
+        return c;
+    }
+  return NULL;
+}
+
 static void
 handle_rotate (struct loop *l, struct request *r)
 {
   const struct rotate_input *q = r->input;
   struct auth *a = loop_auth (l);
-  struct store_txn *t = store_txn_new ();
   uint64_t now = clock_wall_ms ();
+  struct store_txn *t;
 
-  if (trust_phase (a->trust) == TRUST_ONE)
-    trust_begin (a->trust, t, now);
+  if (trust_phase (a->trust) == TRUST_ONE) {
+    struct ca *next = trust_successor (a->trust);
+    const char *address;
+    const struct certificate *c = left_outside (a, next, now, &address);
+
+    if (c) {
+      ca_free (next);
+      loop_refuse (l, r, 409, NULL, "address-outside",
+                   "node %s is at %s, which is in no network of weftd's "
+                   "--ca-network: start weftd with that network, too, or shut "
+                   "the node out: weftctl node revoke %s",
+                   c->node, address, c->node);
+      return;
+    }
+    t = store_txn_new ();
+    trust_begin (a->trust, next, t, now);
+  }
+  else
+    t = store_txn_new ();
   if (trust_phase (a->trust) == TRUST_SPREAD && q->force)
     trust_renew (a->trust, t);
   auth_trust_step (a, t, now);

@@ -18,6 +18,12 @@
 
 /* That are good at a time. */
 #define CERTIFICATES_OF_NODE_MAX 32
+#define OUTSIDE                                                                \
+  "the address %s is in no network of the cluster's CA (private ones and "     \
+  "those of weftd's host, or what weftd --ca-network said), and nobody would " \
+  "believe a certificate for it: start weftd with --ca-network for each "      \
+  "network of the cluster, then run weftctl ca rotate, and weftctl ca retire " \
+  "when the nodes have followed"
 
 /* ---- Reading bodies. ---- */
 
@@ -171,12 +177,6 @@ names_are_free (const struct auth *a, const struct auth_request *q,
         "field csr: the address %s %s: give one at which other "
         "hosts reach this one",
         address, of_a_host ? "is loopback" : "is of no host");
-    if (!ca_permits (trust_ca (a->trust), address))
-      return text_refuse (
-        p, 422, "csr", "csr",
-        "field csr: the address %s is in no network that the cluster's CA was "
-        "made for (weftd --ca-network)",
-        address);
     if (!is_given (a, token, caller, address))
       return text_refuse (
         p, 403, "csr", "address-not-given",
@@ -185,6 +185,8 @@ names_are_free (const struct auth *a, const struct auth_request *q,
         address,
         token->addresses[0] ? "that the token is for" : "this host calls from",
         q->name, address);
+    if (!trust_permits (a->trust, address))
+      return text_refuse (p, 422, "csr", "csr", "field csr: " OUTSIDE, address);
   }
   /* Only on weftd's own host may a node be called as that is. */
   for (unsigned i = 0; i < a->own.dns_count; i++)
@@ -459,10 +461,8 @@ handle_addresses (struct loop *l, struct request *r)
     return;
   list = addresses_list (q->addresses);
   json_array_foreach (list, i, v)
-    if (!ca_permits (trust_ca (a->trust), json_string_value (v))) {
-      loop_refuse (l, r, 422, "addresses", NULL,
-                   "field addresses: %s is in no network that the cluster's CA "
-                   "was made for (weftd --ca-network)",
+    if (!trust_permits (a->trust, json_string_value (v))) {
+      loop_refuse (l, r, 422, "addresses", NULL, "field addresses: " OUTSIDE,
                    json_string_value (v));
       json_decref (list);
       return;

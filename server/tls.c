@@ -124,17 +124,28 @@ tls_names (const struct http_options *o, struct ca_names *names)
 }
 
 int
-tls_check (const struct ca *ca, const struct http_options *o, char *why,
-           size_t why_size)
+tls_check (const struct ca *ca, const struct ca_networks *networks,
+           const struct http_options *o, char *why, size_t why_size)
 {
-  for (unsigned i = 0; i < o->listeners_count; i++)
-    if (!o->listeners[i].any && !ca_permits (ca, o->listeners[i].address))
+  for (unsigned i = 0; i < o->listeners_count; i++) {
+    const struct listener *l = &o->listeners[i];
+
+    if (l->any || !l->tls)
+      continue;
+    if (!ca_permits (ca, l->address))
       return refuse (
         why, why_size,
-        "--listen %s: the cluster's CA was made for other networks "
-        "(--ca-network), and nobody would believe a certificate for "
-        "that address",
-        o->listeners[i].address);
+        "--listen %s: the cluster's CA was made for other networks, and nobody "
+        "would believe a certificate for that address: listen at another one, "
+        "give --ca-network for each network of the cluster, and run weftctl ca "
+        "rotate",
+        l->address);
+    if (networks->count > 0 && !ca_networks_have (networks, l->address))
+      return refuse (why, why_size,
+                     "--listen %s: it is in none of the networks of "
+                     "--ca-network: give its network, too",
+                     l->address);
+  }
   return 0;
 }
 

@@ -18,8 +18,8 @@ struct tls;
 /* The names and addresses under which weftd is served. */
 void tls_names (const struct http_options *o, struct ca_names *names);
 /* Does the CA sign the addresses on which it listens?  Else -1, a sentence in why. */
-int tls_check (const struct ca *ca, const struct http_options *o, char *why,
-               size_t why_size);
+int tls_check (const struct ca *ca, const struct ca_networks *networks,
+               const struct http_options *o, char *why, size_t why_size);
 
 /* Before mg_init_library.  Returns 0, or -1 with a sentence in why. */
 int tls_load_libraries (char *why, size_t why_size);

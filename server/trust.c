@@ -18,6 +18,7 @@
 
 struct trust {
   const char *dir;
+  const struct ca_networks *networks;
 
   pthread_mutex_t lock; /* of the following: the loop's thread writes */
   struct ca *ca, *next;
@@ -47,11 +48,12 @@ set (struct trust *t, struct ca *ca, struct ca *next)
 }
 
 struct trust *
-trust_new (struct ca *ca, const char *dir)
+trust_new (struct ca *ca, const char *dir, const struct ca_networks *networks)
 {
   struct trust *t = alloc_zeroed (sizeof *t);
 
   t->dir = dir;
+  t->networks = networks;
   pthread_mutex_init (&t->lock, NULL);
   set (t, ca, NULL);
   return t;
@@ -258,11 +260,25 @@ trust_crl (const struct trust *t, const struct ca_revoked *list, size_t count)
   return both;
 }
 
+bool
+trust_permits (const struct trust *t, const char *address)
+{
+  return ca_permits (t->ca, address) &&
+         (t->next == NULL || ca_permits (t->next, address));
+}
+
+struct ca *
+trust_successor (const struct trust *t)
+{
+  return ca_successor (t->ca, t->networks);
+}
+
 void
-trust_begin (struct trust *t, struct store_txn *txn, uint64_t wall_ms)
+trust_begin (struct trust *t, struct ca *next, struct store_txn *txn,
+             uint64_t wall_ms)
 {
   pthread_mutex_lock (&t->lock);
-  set (t, t->ca, ca_successor (t->ca));
+  set (t, t->ca, next);
   pthread_mutex_unlock (&t->lock);
   t->phase = TRUST_SPREAD;
   t->since = wall_ms;

@@ -30,8 +30,11 @@ struct trust;
 
 enum trust_phase { TRUST_ONE, TRUST_SPREAD, TRUST_RENEW };
 
-/* Takes the CA over; it is in `dir`, which stays the caller's. */
-struct trust *trust_new (struct ca *ca, const char *dir);
+/* Takes the CA over; it is in `dir`, which stays the caller's, and so do the networks for
+ * which the next one is made (none: for the same).
+ */
+struct trust *trust_new (struct ca *ca, const char *dir,
+                         const struct ca_networks *networks);
 void trust_free (struct trust *t);
 /* The record, at the start.  False: it makes no sense. */
 bool trust_load (struct trust *t, json_t *object);
@@ -65,8 +68,12 @@ const char *trust_tag (const struct trust *t);
 char *trust_crl (const struct trust *t, const struct ca_revoked *list,
                  size_t count);
 
-/* Make the next one. */
-void trust_begin (struct trust *t, struct store_txn *txn, uint64_t wall_ms);
+/* May it be in a certificate: do all that are trusted permit it? */
+bool trust_permits (const struct trust *t, const char *address);
+/* The next one, not trusted yet: of trust_begin, which takes it over, or ca_free. */
+struct ca *trust_successor (const struct trust *t);
+void trust_begin (struct trust *t, struct ca *next, struct store_txn *txn,
+                  uint64_t wall_ms);
 /* Was a record found of what is over: weftd died just then?  It goes. */
 bool trust_settle (struct trust *t, struct store_txn *txn);
 /* Every node that matters trusts both. */

@@ -59,9 +59,12 @@ static const char usage[] =
   "                      HTTPS; port 0 takes any; may be given several times\n"
   "                      (default " LISTEN_DEFAULT ")\n"
   "  --host-name NAME    a name by which this host is called; the same\n"
-  "  --ca-network NET    make a CA, when there is none, that can sign "
-  "addresses\n"
-  "                      of this network alone; may be given several times\n"
+  "  --ca-network NET    make a CA, when there is none or another one, that\n"
+  "                      can sign addresses of this network alone; may be "
+  "given\n"
+  "                      several times (default: private networks and those "
+  "of\n"
+  "                      this host's interfaces)\n"
   "  --certificate-days N  the certificates of nodes last so long (default 7)\n"
   "  --port-file FILE    write the base URLs to FILE once they are served\n"
   "  --pid-file FILE     write the process number to FILE\n"
@@ -253,7 +256,7 @@ parse_options (int argc, char **argv, struct options *o)
       if (!ca_network (&o->networks, optarg))
         return bad_usage (
           "--ca-network %s: give a network such as 10.0.0.0/8 or fd00::/8, at "
-          "most 16 of them",
+          "most 64 of them",
           optarg);
       break;
     case CERTIFICATE_DAYS:
@@ -365,30 +368,51 @@ announce (const struct options *o, const struct http *http)
   return 0;
 }
 
+/* Of what the administrator has said, or the host is, and the CA can't sign. */
+static void
+warn_of_networks (const struct ca *ca, const struct ca_networks *networks,
+                  const struct ca_names *own)
+{
+  if (networks->count > 0 && !ca_is_bound_to (ca, networks))
+    log_line (CLUSTER_WARNING,
+              "the cluster's CA is bound to %s networks than --ca-network "
+              "says: weftctl ca rotate makes the next one, for those",
+              ca_is_constrained (ca) ? "other" : "more");
+  for (unsigned i = 0; networks->count == 0 && i < own->address_count; i++)
+    if (!ca_permits (ca, own->address[i]))
+      log_line (CLUSTER_WARNING,
+                "nobody reaches weftd at %s, which is in no network of the "
+                "cluster's CA: give --ca-network for each network of the "
+                "cluster, then run weftctl ca rotate",
+                own->address[i]);
+}
+
 static int
 serve (const struct options *o, struct store *store)
 {
   char why[1024], setup[4096];
   struct hub *hub = hub_new ();
-  struct ca *ca = ca_open (o->state, &o->networks, why, sizeof why);
-  struct trust *trust = ca ? trust_new (ca, o->state) : NULL;
+  struct ca_networks first = o->networks;
+  struct ca *ca;
+  struct trust *trust;
   struct auth *auth;
   struct loop *loop = NULL;
   struct http *http = NULL;
   struct ca_names own;
   int r = -1;
 
+  if (first.count == 0)
+    ca_networks_usual (&first);
+  ca = ca_open (o->state, &first, why, sizeof why);
+  trust = ca ? trust_new (ca, o->state, &o->networks) : NULL;
   tls_names (&o->http, &own);
   auth = auth_new (o->no_login, trust, &own,
                    UINT64_C (24) * 3600 * o->certificate_days);
   snprintf (setup, sizeof setup, "%s/setup-url", o->state);
-  if (ca && o->networks.count > 0 && !ca_is_constrained (ca))
-    log_line (
-      CLUSTER_WARNING,
-      "--ca-network has no effect: the cluster's CA was made without, and "
-      "is never made anew by itself");
-  if (ca && tls_check (ca, &o->http, why, sizeof why) == 0)
+  if (ca && tls_check (ca, &o->networks, &o->http, why, sizeof why) == 0) {
+    warn_of_networks (ca, &o->networks, &own);
     loop = loop_new (store, hub, auth, why, sizeof why);
+  }
   else
     store_close (store);
   if (loop)

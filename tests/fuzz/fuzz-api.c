@@ -100,6 +100,8 @@ write_file (const struct file *file)
 
 /* ---- One weftd ---- */
 
+static const struct ca_networks no_networks;
+
 static void
 begin_weftd (bool no_login)
 {
@@ -108,9 +110,8 @@ begin_weftd (bool no_login)
   char why[1024];
 
   if (trust == NULL)
-    trust = trust_new (
-      ca_open (dir, &(struct ca_networks) { .count = 0 }, why, sizeof why),
-      dir);
+    trust = trust_new (ca_open (dir, &no_networks, why, sizeof why), dir,
+                       &no_networks);
   fuzz_audit_forget ();
   fuzz_limit_forget ();
   fuzz_quota_forget ();

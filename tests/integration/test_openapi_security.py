@@ -15,7 +15,9 @@ V1 = "/api/v1"
 @pytest.fixture
 def api(tmp_path):
     with Weftd(tmp_path, login=True) as w:
-        yield Api(w.url)
+        a = Api(w.url)
+        a.weftd = w
+        yield a
 
 
 def csr(directory, *names):
@@ -143,7 +145,12 @@ def enroll(api, admin, tmp_path):
     assert admin("GET", "/ca", expect=200)["next"] is None
     assert admin("POST", "/ca/retire", expect=409)["code"] == "one-ca"
     admin("POST", "/ca/rotate", {"force": 1}, 422)
-    admin("POST", "/ca/rotate", {}, 200)
+    for networks, status in [(["--ca-network", "10.9.0.0/16"], 409), ([], 200)]:
+        admin.api.weftd.stop()
+        admin.api.weftd.extra = networks
+        admin.api.weftd.start()
+        said = admin("POST", "/ca/rotate", {}, status)
+        assert status == 200 or said["code"] == "address-outside"
     assert admin("POST", "/ca/retire", expect=409)["code"] == "nodes-left-behind"
     admin("POST", "/ca/rotate", {"force": True}, 200)
     left_behind = admin("GET", "/ca", expect=200)["nodes"]

@@ -20,7 +20,7 @@ import types
 import pytest
 
 from enrollworld import REFUSED, UNTRUSTED, fill, read, world
-from securenode import enrolled, https, openssl, trusting
+from securenode import Node, enrolled, https, node_token, openssl, trusting
 from strangers import Stranger, serial, serial_served
 from weftdactors import Weftd
 from weftdlogin import first_login
@@ -290,6 +290,97 @@ def status_by(connection):
     r = connection.getresponse()
     r.read()
     return r.status
+
+
+def constraints(path):
+    """The networks of a CA's name constraints, as OpenSSL writes them."""
+    text = openssl("x509", "-noout", "-text", "-in", path)
+    return set(re.findall(r"^ *IP:(\S+)", text, re.MULTILINE))
+
+
+def test_usual_networks(tmp_path):
+    """A CA that nobody said anything about is for private networks and those of weftd's
+    host; for another one --ca-network, and then the next CA, and none that leaves a node
+    outside."""
+    with Weftd(tmp_path, "--listen", "0.0.0.0:0", login=True) as w:
+        pem = w.state / "ca-cert.pem"
+        assert constraints(pem) >= {
+            "10.0.0.0/255.0.0.0", "172.16.0.0/255.240.0.0", "192.168.0.0/255.255.0.0",
+            "100.64.0.0/255.192.0.0", "169.254.0.0/255.255.0.0", "127.0.0.0/255.0.0.0",
+            "FC00:0:0:0:0:0:0:0/FE00:0:0:0:0:0:0:0",
+            "FE80:0:0:0:0:0:0:0/FFC0:0:0:0:0:0:0:0"}
+        admin = first_login(w)
+        for i, address in enumerate(("10.255.0.1", "172.31.0.1", "192.168.9.9",
+                                     "100.127.0.1", "169.254.1.1", "fd12::1", "fe80::1")):
+            node = enrolled(admin, f"h{i}", [address, "127.0.0.1"] if i == 0 else [address])
+            openssl("verify", "-CAfile", pem, node.cert)
+            if i > 0:
+                admin.call("DELETE", f"/nodes/h{i}/certificate", expect=200)
+            else:
+                h0 = node
+        for address in ("172.32.0.1", "100.128.0.1", "203.0.113.7", "2001:db8::1"):
+            for status, said in [
+                    Node(w, "p", [address]).enroll(
+                        node_token(admin, "p", addresses=[address])["token"]),
+                    admin.call("PUT", "/nodes/h0/addresses", {"addresses": [address]})]:
+                assert status == 422
+                for word in (address, "--ca-network", "weftctl ca rotate"):
+                    assert word in said["detail"]
+        w.stop()
+        w.extra += ["--ca-network", "203.0.113.0/24"]
+        w.start()
+        assert "ca rotate makes the next one" in w.log.read_text()
+        status, said = admin.call("POST", "/ca/rotate", {})
+        assert (status, said["code"]) == (409, "address-outside")
+        assert "h0 is at 10.255.0.1" in said["detail"]
+        assert admin.get("/ca")["rotation"] == "none"
+        w.stop()
+        w.extra += ["--ca-network", "10.0.0.0/8"]
+        w.start()
+        admin.call("POST", "/ca/rotate", {"force": True}, expect=200)
+        # Both have to sign it, as long as there are both.
+        there = ["203.0.113.7"]
+        token = node_token(admin, "p", addresses=there)["token"]
+        assert Node(w, "p", there).enroll(token)[0] == 422
+        follow(h0)
+        admin.call("POST", "/ca/retire", expect=200)
+        assert constraints(pem) == {
+            "127.0.0.0/255.0.0.0", "0:0:0:0:0:0:0:1/FFFF:FFFF:FFFF:FFFF:FFFF:FFFF:FFFF:FFFF",
+            "203.0.113.0/255.255.255.0", "10.0.0.0/255.0.0.0"}
+        p = Node(w, "p", there)
+        p.enroll(token, expect=201)
+        openssl("verify", "-CAfile", pem, p.cert)
+        openssl("verify", "-CAfile", pem, h0.cert)
+        # The one after that is for the same, and not every address can be served.
+        w.stop()
+        del w.extra[-4:]
+        w.start()
+        admin.call("POST", "/ca/rotate", {"force": True}, expect=200)
+        w.stop()
+        assert "is in none of the networks" in w.refused(
+            "--listen", "10.1.1.1:0", "--ca-network", "203.0.113.0/24")
+        w.start()
+
+
+def test_a_ca_of_before(tmp_path):
+    """One that is bound to nothing stays so, and the next one, until --ca-network."""
+    with Weftd(tmp_path, "--listen", "0.0.0.0:0", login=True) as w:
+        w.stop()
+        openssl("req", "-x509", "-new", "-key", w.state / "ca-key.pem", "-days", "9",
+                "-subj", "/CN=Weft cluster CA", "-out", w.state / "ca-cert.pem",
+                "-addext", "keyUsage=critical,keyCertSign,cRLSign")
+        w.start()
+        admin = first_login(w)
+        far = enrolled(admin, "far", ["203.0.113.7"])
+        admin.call("POST", "/ca/rotate", {"force": True}, expect=200)
+        follow(far)
+        assert not admin.call("POST", "/ca/retire", expect=200)[1]["ca"]["bound"]
+        w.stop()
+        w.extra += ["--ca-network", "203.0.113.0/24"]
+        w.start()
+        admin.call("POST", "/ca/rotate", {"force": True}, expect=200)
+        follow(far)
+        assert admin.call("POST", "/ca/retire", expect=200)[1]["ca"]["bound"]
 
 
 def test_weftd_dies_while_the_first_ca_is_taken_away(tmp_path):

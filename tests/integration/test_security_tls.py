@@ -163,21 +163,21 @@ def subject(text):
 
 
 def test_enroll(weftd, admin):
-    token = node_token(admin, "h1", addresses=["10.1.2.3", "2001:DB8::7"])
+    token = node_token(admin, "h1", addresses=["10.1.2.3", "FD00:DB8::7"])
     assert sorted(token) == ["addresses", "ca_fingerprint", "expires_at", "node",
                              "token"]
-    assert token["addresses"] == ["10.1.2.3", "2001:db8::7"]
+    assert token["addresses"] == ["10.1.2.3", "fd00:db8::7"]
     [listed] = admin.get("/node-tokens")["node_tokens"]
     assert listed["addresses"] == token["addresses"]
     pem = Browser(weftd) and https(weftd, "GET", "/ca.pem")[1]
     assert token["ca_fingerprint"] == "sha256:" + hashlib.sha256(
         ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
-    node = Node(weftd, "h1", ["10.1.2.3", "2001:db8::7"])
+    node = Node(weftd, "h1", ["10.1.2.3", "fd00:db8::7"])
     status, reply = node.enroll(token["token"], expect=201)
     assert reply["node"] == "h1" and reply["ca"] == pem
     text = openssl("x509", "-noout", "-text", text=reply["certificate"])
     assert subject(text) == "CN=h1" and "CA:FALSE" in text
-    assert "DNS:h1, IP Address:10.1.2.3, IP Address:2001:DB8:0:0:0:0:0:7" \
+    assert "DNS:h1, IP Address:10.1.2.3, IP Address:FD00:DB8:0:0:0:0:0:7" \
         in text
     assert "TLS Web Server Authentication, TLS Web Client Authentication" \
         in text
@@ -349,11 +349,11 @@ def test_addresses_are_an_administrators(weftd, admin):
         assert admin.status("PUT", path, {"addresses": bad}) == 422
     assert renewed(h1) == ["127.0.0.1"]
     admin.call("PUT", path, {"addresses": ["127.0.0.1", "::1"]}, expect=200)
-    admin.call("PUT", path, {"addresses": ["10.2.2.9", "2001:DB8::1"]}, expect=200)
+    admin.call("PUT", path, {"addresses": ["10.2.2.9", "FD00:DB8::1"]}, expect=200)
     weftd.restart(kill=True)
     [known] = [n for n in admin.get("/nodes")["nodes"] if n["name"] == "h1"]
-    assert known["addresses"] == ["10.2.2.9", "2001:db8::1"]
-    assert renewed(h1) == ["10.2.2.9", "2001:DB8:0:0:0:0:0:1"]
+    assert known["addresses"] == ["10.2.2.9", "fd00:db8::1"]
+    assert renewed(h1) == ["10.2.2.9", "FD00:DB8:0:0:0:0:0:1"]
     # Who is on another host than weftd does not get weftd's by that.
     for wish in ("127.0.0.1", "::1", "127.9.9.9"):
         status, reply = admin.call("PUT", "/nodes/h2/addresses",
