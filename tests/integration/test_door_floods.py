@@ -186,17 +186,18 @@ def test_flood_of_a_member(cluster):
     member = c.members[1]
     pid = c.pid(member["name"])
     before = usage(pid)
-    with Flood(place(member["uri"])):
-        with Writer(c.nbd) as w:
-            w.goes_on()
-            threads, descriptors, _ = usage(pid)
-            assert threads <= before[0] + WAITING // 2 + 40
-            assert descriptors <= before[1] + 4 * (WAITING // 2 + 40)
-        c.terminate("array")
-        c.start("array")
-        with Writer(c.nbd) as w:
-            w.goes_on()
-    is_as_before(pid, before)
+    for _ in range(2):
+        with Flood(place(member["uri"])):
+            with Writer(c.nbd) as w:
+                w.goes_on()
+                threads, descriptors, _ = usage(pid)
+                assert threads <= before[0] + WAITING // 2 + 40
+                assert descriptors <= before[1] + 4 * (WAITING // 2 + 40)
+            c.terminate("array")
+            c.start("array")
+            with Writer(c.nbd) as w:
+                w.goes_on()
+        is_as_before(pid, before)
     assert all(m["state"] == "in-sync" for m in
                c.get("/api/v1/arrays/a")["members"])
 
