@@ -105,8 +105,9 @@ def test_what_is_known_is_not_said_again(weftd):
 
 
 def test_too_few_threads(tmp_path):
-    """Rather than to serve, but answer nobody.  Three of such a size can never be made."""
-    p = subprocess.run(["prlimit", "--as=1000000000", "--stack=400000000",
+    """Rather than to serve, but answer nobody.  Two have stacks of this size; what they
+    leave is less than those need that answer, 104 KiB each."""
+    p = subprocess.run(["prlimit", "--as=880000000", "--stack=400000000",
                         "weftd", "--state", tmp_path / "state",
                         "--listen", "127.0.0.1:0", "--no-login"], stdin=subprocess.DEVNULL,
                        capture_output=True, text=True, timeout=60)
