@@ -213,10 +213,11 @@ struct cluster_array {
                                             that was */
   bool renumbered; /* a change of epoch was PREPARED since weftd's start */
   uint64_t prepared_live_ms; /* when the last change was */
-  uint64_t
-    again_live_ms; /* when one of several that write was heard again after all
-                             of them had been silent; 0: never */
-  uint64_t moved;  /* the epoch with which the readers' copies changed; 0: what
+  /* When one of several that write was heard again after all of them had been silent; 0:
+   * never.
+   */
+  uint64_t again_live_ms;
+  uint64_t moved; /* the epoch with which the readers' copies changed; 0: what
                      was written before has reached them (cluster-settle.c) */
   struct cluster_pace pace;
   bool progressed; /* a rebuild has, since an event last told so */

@@ -317,7 +317,7 @@ test_all_silent (bool comes)
 }
 
 /* One that is silent and heard again by turns is no reason to wait longer for a third,
- * while another is heard all the time; nor is one that comes anew.
+ * while another is heard all the time.
  */
 static void
 test_one_is_heard (void)
