@@ -18,7 +18,8 @@ def nbdkit_is_old():
 
 
 class Nbdkit:
-    """`nbdkit -f -U SOCKET WORDS...`, ready when the constructor returns.
+    """`nbdkit -f -U SOCKET WORDS...`, which listens when the constructor returns.
+    (An array may attach until then: its first client waits for that.)
 
     with Nbdkit("weft", "map=" + path) as array:
         fio(array.uri)

@@ -322,6 +322,7 @@ def test_order_withdrawn(scene, seed):
     end, and what it lacks stays marked."""
     s = blank(scene, random.Random(seed))
     threads = lambda: len(os.listdir(f"/proc/{s.joiner.pid}/task"))
+    eventually(lambda: s.joiner.said >= 2)  # registered, and then by its own thread
     before = threads()
     s.begin(rate=8 * MIB)
     s.copied_some()

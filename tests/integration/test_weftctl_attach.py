@@ -432,6 +432,8 @@ def test_attach_finds_only_an_evicted_one(cluster, ctl):
                 "node=n9") as a:
         os.symlink(a.socket, socket)
         try:
+            # Evicted before it serves, it ends, and nobody is found.
+            run("nbdinfo", "--size", a.uri)
             evict(c)
             eventually(lambda: "evicted" in a.log())
             line = w("attach", "a", "--fuse", status=FAILED)
