@@ -15,6 +15,14 @@
  * FIRST: host 0 was let in by a fence, has the whole, and owes the recovery of it.  Else the
  * range is an orphan of a third host, whose end all members have confirmed.
  *
+ * READS: there is one who reads without a lease, and member 0 may go out, lost to the hosts
+ * and not to who reads: then what a write needs is member 1 alone.  It goes out when all is
+ * recovered and no host dies any more, for nothing is promised of a write that was not
+ * answered and whose writer is gone.
+ *
+ * Of docs/PROTOCOL.md's rules L1 to L4 are here, L3 with READS.  Without intent bits,
+ * FLUSHes and sectors, L5 and L6 are the simulator's, and L7 is a unit test's.
+ *
  * Each other -D below takes one rule away; spin must then find what goes wrong
  * (tests/spin/check).
  */
@@ -54,6 +62,18 @@ byte last_order[2];     /* or has recovered */
 #endif
 bool declared[2] = true, fresh; /* fresh: who holds what is not settled yet */
 byte number[2];
+
+/* Member 0 goes out. */
+#define PREPARED 1
+#define COMMITTED 2
+#ifdef READS
+byte out;
+bool arrived[2];        /* what it had begun before is on member 1 */
+bool holds;             /* nothing is read without a lease */
+byte from, seen = 1;    /* the member that is read so, and what was seen last */
+#else
+#define out 0
+#endif
 
 /* Members. */
 byte val[2] = { 1, 9 };
@@ -264,6 +284,22 @@ active proctype Weftd ()
        take (late_give_of, late_number, late_back, late_all, late_held, late_order, x);
        late_back = false; late_all = false; late_held = false;
        late_number = 0; late_order = 0; late_give_of = 0; x = 0 }
+#ifdef READS
+  /* Member 0 is to go out ... */
+  :: d_step { out == 0 && ends == ENDS && !to_recover &&
+       (alive[0] || over (0)) && (alive[1] || over (1)) -> out = PREPARED }
+  /* ... and is, when all that was acknowledged is on member 1, too.  Without it a write that
+   * was not answered needs the image alone.
+   */
+  :: d_step { out == PREPARED &&
+#ifndef COMMIT_UNHELD
+       holds &&
+#endif
+       copy[0] == 0 && copy[1] == 0 && due[2] == 0 && due[3] == 0 ->
+       out = COMMITTED;
+       copy[0] = (alive[0] -> due[0] : 0); due[0] = 0;
+       copy[1] = (alive[1] -> due[1] : 0); due[1] = 0 }
+#endif
   /* A heartbeat is answered; an answer of the weftd before may be lost. */
   :: atomic { alive[0] && !ended[0] && (beat[0] == 0 || beat[0] != generation) && news (0) ->
        answer_beat (0) }
@@ -318,13 +354,18 @@ active proctype Members ()
           assert (!BELIEVES (other (i % 2)));
           val[i / 2] = due[i];
           if
-          :: i < 2 && alive[i] ->
+          :: i < 2 && alive[i] && out == 0 ->
              copy[i] = due[i];
              acked = due[i]
+          :: i >= 2 && out == COMMITTED -> acked = due[i]
           :: else -> skip
           fi
        fi;
-       due[i] = 0; i = 0; x = 0 }
+       if
+       :: i < 2 && out == PREPARED -> skip /* its answer is not heard */
+       :: else -> due[i] = 0
+       fi;
+       i = 0; x = 0 }
   od
 }
 
@@ -332,7 +373,8 @@ active proctype Members ()
 inline begin_to_hold (h)
 {
   assert (over (h) || !BELIEVES (other (h)) && !ON_ITS_WAY (other (h)));
-  assert (over (h) || held[h] || val[0] == val[1] && val[0] >= acked);
+  assert (over (h) || held[h] ||
+          (out == COMMITTED || val[0] == val[1]) && val[1] >= acked);
   held[h] = true
 }
 
@@ -346,9 +388,18 @@ active [2] proctype Host ()
   :: d_step { alive[me] && (ends < ENDS || ended[me]) -> die (me) }
   /* A write: the data, then the image. */
   :: d_step { alive[me] && held[me] && issued <= WRITES && due[me] == 0 && due[2 + me] == 0 &&
-       copy[me] == 0 ->
-       issued++; due[me] = issued }
+       copy[me] == 0 && out != PREPARED ->
+       issued++;
+       if
+       :: out == COMMITTED -> copy[me] = issued
+       :: else -> due[me] = issued
+       fi }
   :: d_step { alive[me] && copy[me] != 0 -> due[2 + me] = copy[me]; copy[me] = 0 }
+
+#ifdef READS
+  :: d_step { out == COMMITTED && !arrived[me] && copy[me] == 0 && due[2 + me] == 0 ->
+       arrived[me] = true }
+#endif
 
   /* Recovers: reads the data, and writes it as the image. */
   :: d_step { alive[me] && heard_order[me] != 0 && !has_read[me] && !fence[me] ->
@@ -502,3 +553,28 @@ active [2] proctype Host ()
        leaving[me] = false; back[me] = true }
   od
 }
+
+#ifdef READS
+active proctype Reader ()
+{
+  do
+  /* Reads nothing older than what a write was answered for, or than what was read before. */
+  :: d_step { !holds ->
+#ifdef READ_ANY_COPY
+       if
+       :: from = 0
+       :: from = 1
+       fi;
+#endif
+       assert (val[from] >= acked && val[from] >= seen);
+       seen = val[from] }
+  :: d_step { out == PREPARED -> holds = true }
+  :: d_step {
+#ifndef READS_GO_ON
+       (arrived[0] || ended[0]) && (arrived[1] || ended[1]) &&
+#endif
+       out == COMMITTED && from == 0 ->
+       from = 1; holds = false }
+  od
+}
+#endif
