@@ -738,14 +738,14 @@ something (void *what)
 }
 
 void
-faults_crash (enum victim v, unsigned member, uint64_t out)
+faults_crash (enum victim v, unsigned number, uint64_t out)
 {
-  struct member_role *m = &w.member[member];
+  struct member_role *m = &w.member[number];
 
   switch (v) {
   case VICTIM_HOST:
-    host_kill (&w.host[0]);
-    w.host[0].start_at = sim_now + out;
+    host_kill (&w.host[number]);
+    w.host[number].start_at = sim_now + out;
     break;
   case VICTIM_WEFTD:
     weftd_kill ();

@@ -490,7 +490,7 @@ host_start (struct host_role *h)
   if (w.config.shared && h->writable)
     part_take (h);
   if (w.config.leases && h->writable && !w.united &&
-      (w.healing || !sim_chance (4))) {
+      (w.healing || w.config.lone || !sim_chance (4))) {
     h->leases = true;
     h->part_length = w.layout.size;
   }

@@ -13,9 +13,13 @@
  *                  is a boundary, messages and what is stored included
  *   replaced       the writer is killed when all is answered, and another takes
  *                  its place: every input until that lets clients in
+ *   moved          all is well: every input until all is answered
  *
  * In some scenes two hosts write, on both sides of a border within one extent, and the
- * first of them is the one that crashes.
+ * first of them is the one that crashes.  In others three share the array by leases and
+ * write the same place, so that it is revoked, and each has it after the other.  Where one
+ * of them is replaced, the others write there again, and wait until what the dead one had
+ * is recovered.  There each of the three crashes.
  *
  *   sim-crashes                  all cases
  *   sim-crashes --every N K      every Nth boundary, from another one each time: of
@@ -38,19 +42,21 @@ enum op { WRITE, OVERLAP, FLUSH, FUA, ZERO, TRIM, OPS };
 static const struct {
   enum layout_kind kind;
   unsigned n, length_max;
-  enum { WELL, LOST, REPLACED } what;
-  bool shared;
+  enum { WELL, LOST, REPLACED, MOVED } what;
+  enum { ALONE, PARTS, LEASES } who;
 } scenes[] = {
-  { LAYOUT_RAID10, 2, 3, WELL, false },
-  { LAYOUT_RAIDX, 3, 2, WELL, false },
-  { LAYOUT_RAID10, 2, 1, LOST, false },
-  { LAYOUT_RAIDX, 3, 1, LOST, false },
-  { LAYOUT_RAID10, 2, 1, REPLACED, false },
-  { LAYOUT_RAIDX, 3, 1, REPLACED, false },
-  { LAYOUT_RAID10, 2, 2, WELL, true },
-  { LAYOUT_RAIDX, 3, 1, WELL, true },
-  { LAYOUT_RAID10, 2, 1, LOST, true },
-  { LAYOUT_RAID10, 2, 1, REPLACED, true },
+  { LAYOUT_RAID10, 2, 3, WELL, ALONE },
+  { LAYOUT_RAIDX, 3, 2, WELL, ALONE },
+  { LAYOUT_RAID10, 2, 1, LOST, ALONE },
+  { LAYOUT_RAIDX, 3, 1, LOST, ALONE },
+  { LAYOUT_RAID10, 2, 1, REPLACED, ALONE },
+  { LAYOUT_RAIDX, 3, 1, REPLACED, ALONE },
+  { LAYOUT_RAID10, 2, 2, WELL, PARTS },
+  { LAYOUT_RAIDX, 3, 1, WELL, PARTS },
+  { LAYOUT_RAID10, 2, 1, LOST, PARTS },
+  { LAYOUT_RAID10, 2, 1, REPLACED, PARTS },
+  { LAYOUT_RAID10, 2, 1, MOVED, LEASES },
+  { LAYOUT_RAID10, 2, 1, REPLACED, LEASES },
 };
 #define SCENES (sizeof scenes / sizeof scenes[0])
 
@@ -91,11 +97,22 @@ decode (unsigned number, enum op ops[])
   return length;
 }
 
+/* The first so many hosts write. */
+static unsigned
+writers (void)
+{
+  static const unsigned count[] = { [ALONE] = 1, [PARTS] = 2, [LEASES] = 3 };
+
+  return count[scenes[scene].who];
+}
+
 static bool
 serves (void)
 {
-  return w.host[0].stage == HOST_SERVING &&
-         (!scenes[scene].shared || w.host[1].stage == HOST_SERVING);
+  for (unsigned i = 0; i < w.config.lone; i++)
+    if (w.host[i].stage != HOST_SERVING)
+      return false;
+  return true;
 }
 
 static void
@@ -107,8 +124,9 @@ begin (void)
     .groups = 1,
     .hosts = 1 + scenes[scene].n,
     .areas = 2,
-    .lone = scenes[scene].shared ? 2 : 1,
-    .shared = scenes[scene].shared,
+    .lone = writers (),
+    .shared = scenes[scene].who == PARTS,
+    .leases = scenes[scene].who == LEASES,
     .unit = KiB (64),
     .member_bytes = 3 * EXTENT_BYTES,
     .image_age_ms = 5,
@@ -121,7 +139,7 @@ begin (void)
   world_configure (&c, 1 + workload);
   for (unsigned i = 0; i < w.disks; i++)
     w.member[i].proc.party = 2 + i; /* the writer's host is its own */
-  if (scenes[scene].shared) {
+  if (scenes[scene].who == PARTS) {
     w.pieces = 2;
     w.border[1] = (w.area[0].offset / w.layout.unit + 1) * w.layout.unit;
     w.border[2] = w.layout.size;
@@ -162,6 +180,15 @@ submit (enum op op)
 }
 
 static bool
+answered (void)
+{
+  for (unsigned i = 0; i < w.config.lone; i++)
+    if (w.host[i].outstanding > 0)
+      return false;
+  return true;
+}
+
+static bool
 all_clear (void)
 {
   const struct cluster_array_record *a = store_array ();
@@ -172,7 +199,7 @@ all_clear (void)
   for (unsigned i = 0; i < w.disks; i++)
     if (w.disk[i].bits)
       return false;
-  return w.host[0].outstanding == 0 && w.host[1].outstanding == 0;
+  return answered ();
 }
 
 /* The workload, until the boundary, or its end.  Returns whether the boundary
@@ -201,17 +228,36 @@ run_until (const enum op ops[], unsigned length)
       sim_now = next_at;
     else
       world_step ();
-    if (!begun && sent == length && w.host[0].outstanding == 0) {
+    if (!begun && sent == length && answered ()) {
       faults_crash (VICTIM_HOST, 0, 0);
+      if (scenes[scene].who == LEASES) /* by the others */
+        submit (ops[0]);
       begun = true;
     }
     else if (begun && *count > before && met++ == boundary)
       return true;
     if (sent == length && met > 0 &&
-        (scenes[scene].what == REPLACED ? serves () : all_clear ()))
+        (scenes[scene].what == REPLACED ? serves () && answered ()
+         : scenes[scene].what == MOVED  ? answered ()
+                                        : all_clear ()))
       return false;
   }
   return false;
+}
+
+/* The host, weftd, all, then each member killed and cut. */
+static unsigned
+roles_but_hosts (void)
+{
+  return VICTIM_KILL + 2 * scenes[scene].n;
+}
+
+/* Then, where these are equals, each other host. */
+static unsigned
+roles (void)
+{
+  return roles_but_hosts () +
+         (scenes[scene].who == LEASES ? writers () - 1 : 0);
 }
 
 /* Returns whether there is such a boundary. */
@@ -228,9 +274,11 @@ run (void)
     cases++;
     if (role < VICTIM_KILL)
       faults_crash (role, 0, 200 * MS);
-    else
+    else if (role < roles_but_hosts ())
       faults_crash (VICTIM_KILL + (role - VICTIM_KILL) % 2,
                     (role - VICTIM_KILL) / 2, 200 * MS);
+    else
+      faults_crash (VICTIM_HOST, 1 + role - roles_but_hosts (), 200 * MS);
     world_live (SECOND, NULL);
     if (!world_live (60 * SECOND, serves))
       sim_fail ("no writer serves");
@@ -238,7 +286,7 @@ run (void)
       for (unsigned i = 0; i < w.config.areas; i++)
         clients_send (&w.host[h], ARRAY_READ, 0, w.area[i].offset,
                       w.area[i].grains * grain_bytes);
-    if (scenes[scene].shared) {
+    if (scenes[scene].who != ALONE) {
       world_live (SECOND, NULL);
       world_unite ();
       world_live (10 * SECOND, NULL);
@@ -281,8 +329,7 @@ main (int argc, char *argv[])
   for (scene = 0; !one && scene < SCENES; scene++)
     for (workload = 0; workload < workloads (scenes[scene].length_max);
          workload++)
-      /* The host, weftd, all, then each member killed and cut. */
-      for (role = 0; role < VICTIM_KILL + 2 * scenes[scene].n; role++)
+      for (role = 0; role < roles (); role++)
         for (boundary = (workload + role + series) % every; run ();
              boundary += every)
           ;

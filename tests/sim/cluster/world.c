@@ -290,7 +290,7 @@ world_configure (const struct config *c, uint64_t seed)
   lives = 0;
   sim_seed (seed);
   sim_now = 1000 * SECOND;
-  grain_bytes = 64;
+  grain_bytes = c->leases ? LEASE_BYTES : 64;
   w.config = *c;
   begin ();
 }

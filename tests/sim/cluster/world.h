@@ -632,9 +632,11 @@ bool check_converged (bool parts, char *why, size_t size);
 /* ---- What goes wrong (faults.c) ---- */
 
 void faults_begin (void);
-/* One of them, by hand; whoever is down comes back after `outage` ns. */
+/* One of them, by hand, of hosts and members that with this number; whoever is down comes
+ * back after `outage` ns.
+ */
 enum victim { VICTIM_HOST, VICTIM_WEFTD, VICTIM_ALL, VICTIM_KILL, VICTIM_CUT };
-void faults_crash (enum victim v, unsigned member, uint64_t outage);
+void faults_crash (enum victim v, unsigned number, uint64_t outage);
 void faults_heal (void);
 
 /* ---- A run ---- */
