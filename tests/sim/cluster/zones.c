@@ -13,7 +13,7 @@
 #define NEVER UINT64_MAX
 
 struct value {
-  struct value *next;
+  TAILQ_ENTRY (value) entry; /* in the grain's `values` */
   LIST_ENTRY (value) link; /* in the grain's `loose`, while it is not flushed */
   uint64_t version;
   bool zeroes;
@@ -22,6 +22,7 @@ struct value {
   uint64_t done;  /* it has taken effect by then, whatever was lost since; but
                          what has no answer is written again */
   uint64_t low, high; /* its zone since the grain fell last */
+  uint64_t highest;   /* no `high` of its own or of an older one is above */
   uint64_t closed;    /* it has taken effect by then, or never will */
   bool answered, flushed;
   bool fallen; /* some member has lost it */
@@ -29,13 +30,14 @@ struct value {
   uint64_t spoken[ZONES_HOSTS];
 };
 struct grain {
-  struct value *values;
+  TAILQ_HEAD (values, value) values; /* those that were begun last are first */
   /* Those that no FLUSH has promised: few of many, where a request is long under way and
    * nothing can be forgotten.
    */
   LIST_HEAD (, value) loose;
   uint64_t promised; /* what was done before this never comes back */
   uint64_t fell;     /* the moment before the first that counts */
+  uint64_t settled;  /* what was begun before has a `low` or is closed */
 };
 struct zones {
   unsigned grains;
@@ -67,16 +69,16 @@ note (struct zones *z, uint64_t moment)
 static struct value *
 add (struct grain *g, uint64_t version)
 {
-  struct value *v = calloc (1, sizeof *v);
+  struct value *v = calloc (1, sizeof *v), *newest = TAILQ_FIRST (&g->values);
 
   if (v == NULL)
     abort ();
-  *v = (struct value) { .next = g->values,
-                        .version = version,
+  *v = (struct value) { .version = version,
                         .done = NEVER,
                         .low = NEVER,
+                        .highest = newest ? newest->highest : 0,
                         .closed = NEVER };
-  g->values = v;
+  TAILQ_INSERT_HEAD (&g->values, v, entry);
   LIST_INSERT_HEAD (&g->loose, v, link);
   return v;
 }
@@ -90,8 +92,10 @@ zones_new (unsigned grains)
     abort ();
   z->grains = grains;
   for (unsigned i = 0; i < grains; i++) {
-    struct value *v = add (&z->grain[i], 0);
+    struct value *v;
 
+    TAILQ_INIT (&z->grain[i].values);
+    v = add (&z->grain[i], 0);
     v->zeroes = true;
     v->done = v->low = 0;
     v->answered = true;
@@ -105,8 +109,8 @@ zones_free (struct zones *z)
   struct value *v;
 
   for (unsigned i = 0; i < z->grains; i++)
-    while ((v = z->grain[i].values) != NULL) {
-      z->grain[i].values = v->next;
+    while ((v = TAILQ_FIRST (&z->grain[i].values)) != NULL) {
+      TAILQ_REMOVE (&z->grain[i].values, v, entry);
       free (v);
     }
   free (z->grain);
@@ -118,9 +122,18 @@ find (const struct grain *g, uint64_t version)
 {
   struct value *v;
 
-  for (v = g->values; v && v->version != version; v = v->next)
-    ;
+  TAILQ_FOREACH (v, &g->values, entry)
+    if (v->version == version)
+      break;
   return v;
+}
+
+static void
+raise_high (struct value *v, uint64_t moment)
+{
+  raise_to (&v->high, moment);
+  for (; v; v = TAILQ_PREV (v, values, entry))
+    raise_to (&v->highest, moment);
 }
 
 void
@@ -132,19 +145,25 @@ zones_write (struct zones *z, unsigned g, uint64_t version, bool zeroes,
   note (z, moment);
   v->zeroes = zeroes;
   v->session = session;
-  v->begun = v->high = moment;
+  v->begun = moment;
+  raise_high (v, moment);
 }
 
-/* The value that comes before it, and it before that, with this zone; NULL: none. */
+/* The value that comes before it, and it before that, with this zone; NULL: none.  Where
+ * many are kept, most are older and were over by `low`.
+ */
 static const struct value *
 clash (const struct grain *g, const struct value *v, uint64_t low,
        uint64_t high)
 {
   const struct value *o;
 
-  for (o = g->values; o; o = o->next)
+  TAILQ_FOREACH (o, &g->values, entry) {
+    if (o->highest <= low)
+      return NULL;
     if (o != v && low < o->high && o->low < high)
       break;
+  }
   return o;
 }
 
@@ -209,12 +228,12 @@ zones_read (struct zones *z, unsigned g, uint64_t version, uint64_t promised,
             uint64_t begin, uint64_t end)
 {
   struct grain *r = &z->grain[g];
-  struct value *only = NULL;
+  struct value *v, *only = NULL;
   const char *why = "nobody has written it, or long ago";
   unsigned possible = 0;
 
   note (z, end);
-  for (struct value *v = r->values; v; v = v->next)
+  TAILQ_FOREACH (v, &r->values, entry)
     if (version ? v->version == version : v->zeroes) {
       const char *not = wrong (r, v, promised, begin, end);
 
@@ -232,7 +251,7 @@ zones_read (struct zones *z, unsigned g, uint64_t version, uint64_t promised,
   if (possible == 1 && begin > r->fell) {
     lower_to (&only->done, end);
     lower_to (&only->low, only->closed < end ? only->closed : end);
-    raise_to (&only->high, begin);
+    raise_high (only, begin);
   }
   return NULL;
 }
@@ -241,8 +260,9 @@ const char *
 zones_kept (const struct zones *z, unsigned g, uint64_t version)
 {
   const struct grain *r = &z->grain[g];
+  const struct value *v;
 
-  for (const struct value *v = r->values; v; v = v->next)
+  TAILQ_FOREACH (v, &r->values, entry)
     if ((version ? v->version == version : v->zeroes) && v->done >= r->promised)
       return NULL;
   return "a newer one was flushed";
@@ -258,21 +278,35 @@ void
 zones_close (struct zones *z, unsigned g, bool (*over) (uint64_t),
              uint64_t moment)
 {
+  struct grain *r = &z->grain[g];
+  struct value *v;
+  uint64_t open = moment;
+
   note (z, moment);
-  for (struct value *v = z->grain[g].values; v; v = v->next)
-    if (v->low == NEVER && (v->answered || over (v->session))) {
+  TAILQ_FOREACH (v, &r->values, entry) {
+    if (v->begun < r->settled)
+      break;
+    if (v->low != NEVER)
+      continue;
+    if (v->answered || over (v->session)) {
       lower_to (&v->closed, moment);
       lower_to (&v->done, moment);
     }
+    else
+      open = v->begun;
+  }
+  r->settled = open;
 }
 
 void
 zones_fall (struct zones *z, unsigned g)
 {
   struct grain *r = &z->grain[g];
+  struct value *v;
 
   r->fell = z->moment;
-  for (struct value *v = r->values; v; v = v->next) {
+  r->settled = 0;
+  TAILQ_FOREACH (v, &r->values, entry) {
     v->low = v->closed = NEVER;
     v->high = 0;
     v->fallen = !v->flushed;
@@ -284,7 +318,10 @@ zones_fall (struct zones *z, unsigned g)
 void
 zones_undo (struct zones *z, unsigned g)
 {
-  for (struct value *v = z->grain[g].values; v; v = v->next)
+  struct value *v;
+
+  z->grain[g].settled = 0;
+  TAILQ_FOREACH (v, &z->grain[g].values, entry)
     if (!v->answered) {
       v->low = v->done = NEVER;
       v->high = v->begun;
@@ -294,8 +331,10 @@ zones_undo (struct zones *z, unsigned g)
 void
 zones_came (struct zones *z, unsigned g, unsigned host, uint64_t moment)
 {
+  struct value *v;
+
   note (z, moment);
-  for (struct value *v = z->grain[g].values; v; v = v->next)
+  TAILQ_FOREACH (v, &z->grain[g].values, entry)
     if (v->low != NEVER && !v->fallen && v->spoken[host] == 0)
       v->spoken[host] = moment;
 }
@@ -331,8 +370,11 @@ zones_flushed (struct zones *z, unsigned g, unsigned host, uint64_t begin)
       any = true;
     }
   }
-  for (v = r->values; v && !any; v = v->next)
+  TAILQ_FOREACH (v, &r->values, entry) {
+    if (any)
+      break;
     any = speaks (z, v, host, begin);
+  }
   return any;
 }
 
@@ -345,8 +387,10 @@ zones_flush_failed (struct zones *z, unsigned host, uint64_t begin)
 void
 zones_host_anew (struct zones *z, unsigned host)
 {
+  struct value *v;
+
   for (unsigned g = 0; g < z->grains; g++)
-    for (struct value *v = z->grain[g].values; v; v = v->next)
+    TAILQ_FOREACH (v, &z->grain[g].values, entry)
       v->spoken[host] = 0;
 }
 
@@ -375,19 +419,22 @@ void
 zones_forget (struct zones *z, unsigned g, uint64_t oldest)
 {
   struct grain *r = &z->grain[g];
-  uint64_t past = 0;
-  struct value **p, *v;
+  struct value *last = NULL, *v, *older;
 
-  for (v = r->values; v; v = v->next)
+  TAILQ_FOREACH_REVERSE (v, &r->values, values, entry)
+  {
+    if (v->begun >= oldest)
+      break;
     if (v->done < oldest && v->flushed)
-      raise_to (&past, v->begun);
-  for (p = &r->values; (v = *p) != NULL;)
-    if (v->done < past) {
-      *p = v->next;
-      if (!v->flushed)
-        LIST_REMOVE (v, link);
-      free (v);
-    }
-    else
-      p = &v->next;
+      last = v;
+  }
+  for (v = last; v; v = older) {
+    older = TAILQ_NEXT (v, entry);
+    if (v->done >= last->begun)
+      continue;
+    TAILQ_REMOVE (&r->values, v, entry);
+    if (!v->flushed)
+      LIST_REMOVE (v, link);
+    free (v);
+  }
 }
