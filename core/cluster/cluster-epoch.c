@@ -160,8 +160,10 @@ cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
   struct waiting *w;
   bool spent = false;
 
-  if (old.epoch == 0 || c->read_only[0] ||
-      cluster_array_doubted (c, a, NULL, 0))
+  if (old.epoch == 0 || c->read_only[0])
+    return;
+  a->deferred = cluster_array_doubted (c, a, NULL, 0);
+  if (a->deferred)
     return;
   /* A member that was to go out has the last copy of something by now: the disk with
    * the other copy has failed, or is an old copy of itself.

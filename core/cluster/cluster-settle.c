@@ -146,17 +146,13 @@ cluster_end (struct cluster *c)
    * about rounds is the reason, anything that another member says or becomes may end
    * it, so the end of it is looked for here, and not where each of these is taken in.
    */
-  TAILQ_FOREACH_SAFE (a, &c->changing, changing_link, next) {
-    bool still = a->rec.change.epoch && cluster_array_doubted (c, a, NULL, 0);
-
-    if (a->stood_still && !still)
-      cluster_due (c, a, DUE_CHANGE);
-    a->stood_still = still;
+  TAILQ_FOREACH_SAFE (a, &c->changing, changing_link, next)
     if (a->rec.change.epoch == 0) {
       TAILQ_REMOVE (&c->changing, a, changing_link);
-      a->is_changing = false;
+      a->is_changing = a->deferred = false;
     }
-  }
+    else if (a->deferred && !cluster_array_doubted (c, a, NULL, 0))
+      cluster_due (c, a, DUE_CHANGE);
   cluster_settle (c);
   cluster_step_end (c);
 }

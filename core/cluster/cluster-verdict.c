@@ -433,7 +433,7 @@ check_array (const struct cluster *c, const struct cluster_array *a)
   assert (a->layout.members == a->rec.n * a->rec.groups);
   assert (a->rec.epoch > 0);
   assert (!a->due && !a->is_due); /* cluster_settle has done it */
-  assert (a->is_changing || (a->rec.change.epoch == 0 && !a->stood_still));
+  assert (a->is_changing || (a->rec.change.epoch == 0 && !a->deferred));
   if (a->rec.change.epoch)
     check_change (c, a);
   check_leases (c, a);

@@ -237,7 +237,7 @@ struct cluster_array {
   unsigned due; /* enum due: what is to be looked at (cluster-settle.c) */
   bool is_due, is_changing; /* it is in the list of these (struct cluster) */
   TAILQ_ENTRY (cluster_array) due_link, changing_link;
-  bool stood_still; /* with a change under way, when cluster_end last looked */
+  bool deferred; /* its change waits for the array to stand still no longer */
   struct cluster_leases
     *leases; /* who has leases of what; NULL: nobody shares it so */
 };

@@ -39,6 +39,10 @@ mutant what-is-prepared-is-not-due test-cluster-attach cluster-change.c \
   'cluster_due (c, a, DUE_CHANGE);' ';'
 mutant news-is-kept test-cluster-attach cluster-settle.c \
   'cluster_tell_array (c, a);' ';'
+mutant commit-is-not-taken-up-again test-cluster-doubt cluster-epoch.c \
+  'a->deferred = cluster_array_doubted (c, a, NULL, 0);
+  if (a->deferred)' \
+  'if (cluster_array_doubted (c, a, NULL, 0))'
 mutant rules-see-a-change-that-is-over test-cluster-drain cluster-settle.c \
   'if (a->due & DUE_CHANGE) {' 'if (a->due == DUE_CHANGE) {'
 

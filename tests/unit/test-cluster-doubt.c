@@ -556,6 +556,36 @@ test_round_alone (bool lies)
   }
 }
 
+/* At one tick a process that waited for a disk says a round that nobody bears out, and
+ * another word of it takes that back.  The change that both of them confirm was not COMMITted
+ * between them, and is when the array stands still no longer.
+ */
+static void
+test_round_taken_back (void)
+{
+  struct cluster_attach at = { .instance = "h",
+                               .node = "host2",
+                               .pid = 8,
+                               .writable = true,
+                               .by_admin = true };
+  struct fake_disk *d = &rig.disk[1];
+
+  begin ();
+  live ();
+  CALL (++weftd.op, cluster_attach (engine, in, "a", &at));
+  start_again (1);
+  d->min_epoch = array ()->rec.change.epoch;
+  assert (d->min_epoch != 0);
+  d->lie = 97;
+  live ();
+  d->op = 0;
+  d->lie = 0;
+  for (unsigned i = 0; i < 10; i++)
+    live ();
+  assert (array ()->rec.change.epoch == 0 && array ()->rec.round < 97 &&
+          state (1) == MEMBER_IN_SYNC);
+}
+
 /* Whoever has all that the array has is believed: the other is an old copy. */
 static void
 test_round_of_whole_copy (void)
@@ -701,6 +731,7 @@ main (void)
   test_round_after_start ();
   test_round_alone (true);
   test_round_alone (false);
+  test_round_taken_back ();
   test_round_of_whole_copy ();
   test_round_one_by_one ();
   test_nonsense ();
