@@ -596,6 +596,9 @@ mutant disk-waiting-for-the-store-is-silent test-cluster-service cluster-disk.c 
   'if (!d->starting)
       d->last_live_ms = c->live_ms;
     if' 'if'
+mutant disk-is-taken-before-the-known-one-was-asked test-cluster-rules cluster-disk.c \
+  '    if (d->contested_live_ms)
+      d->contested_live_ms = c->live_ms;' ''
 mutant dead-waits-for-the-store test-cluster-service cluster-step.c \
   'return c->unsaid && number >= c->unsaid;' 'return c->unsaid;'
 mutant serves-beside-a-living-one test-cluster-service cluster-candidates.c \

@@ -69,6 +69,35 @@ test_double_use (void)
   assert (m.op == op && m.kind == CLUSTER_REPLY_DISK && m.assigned);
 }
 
+/* The store is behind.  A process that was killed is asked to speak by an answer that
+ * leaves late: the other one gets the disk when it has said nothing for TAKEOVER_MS since
+ * then, or since the tick before that, and waits no longer.
+ */
+static void
+test_double_use_and_a_late_answer (void)
+{
+  const struct cluster_disk *d;
+  uint64_t left_ms = 0;
+
+  healthy ();
+  d = array ()->disk[1];
+  world.behind = 3 * TAKEOVER_MS / CLUSTER_TICK_MS;
+  live_on (2 * world.behind);
+  cut_off (1);
+  start_again (1);
+  live ();
+  assert (d->contested_live_ms != 0 && strcmp (d->instance, "d1") == 0);
+  while (strcmp (d->instance, "d1") == 0) {
+    if (left_ms == 0 &&
+        (world.steps == NULL || world.steps->step->number > d->answer))
+      left_ms = weftd.now_ms;
+    live ();
+  }
+  assert (left_ms != 0);
+  assert (weftd.now_ms - left_ms >= TAKEOVER_MS - CLUSTER_TICK_MS);
+  assert (weftd.now_ms - left_ms <= TAKEOVER_MS + CLUSTER_TICK_MS);
+}
+
 /* Who is heard between two ticks is not silent sooner for that. */
 static void
 test_silence (void)
@@ -422,6 +451,7 @@ main (void)
   test_plan ();
   test_foreign ();
   test_double_use ();
+  test_double_use_and_a_late_answer ();
   test_silence ();
   test_starting ();
   test_same ();
