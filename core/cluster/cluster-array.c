@@ -209,8 +209,7 @@ cluster_array_delete (struct cluster *c, const struct cluster_input *in,
   if (!cluster_array_delete_refused (c, in->op, name)) {
     memcpy (uuid, a->rec.uuid, 16);
     TAILQ_FOREACH_SAFE (w, &c->waitings, link, next)
-      if (w->array == a && (w->kind == WAIT_ATTACH || w->kind == WAIT_HOLDER ||
-                            w->kind == WAIT_SERVICE)) {
+      if (w->array == a && (w->grant || w->challenge)) {
         cluster_refuse (c, w->op, CLUSTER_NOT_FOUND, "unknown-array",
                         "array %s was deleted meanwhile", name);
         cluster_wait_end (c, w);

@@ -8,8 +8,9 @@
  * confirm in time, is left out in the same change, if no data is lost without it.
  *
  * One more that writes beside others is let in as one that reads, for it reads what they
- * write; but not before all members have confirmed the end of each session that is over
- * (cluster-over.c), for one of these may have had the same part.
+ * write: when each member that is in-sync has spoken, for it is to be found there.  But not
+ * before all members have confirmed the end of each session that is over (cluster-over.c),
+ * for one of these may have had the same part.
  *
  * Why an attach is refused: cluster-attachable.c.
  *
@@ -310,6 +311,58 @@ end_holders (struct cluster *c, struct cluster_array *a,
   cluster_session_prune (c);
 }
 
+/* The first member that has not spoken since this step, and that who attaches is to find;
+ * or how many there are.
+ */
+static unsigned
+unheard_since (const struct cluster_array *a, uint64_t step)
+{
+  const char *why;
+  unsigned m = 0;
+
+  while (m < a->layout.members && (a->rec.member[m].state != MEMBER_IN_SYNC ||
+                                   a->disk[m]->spoke_step > step ||
+                                   cluster_attach_missing (a, m, false, &why)))
+    m++;
+  return m;
+}
+
+bool
+cluster_attach_heard (const struct waiting *w)
+{
+  return unheard_since (w->array, w->challenge->asked) ==
+         w->array->layout.members;
+}
+
+/* Where no member confirms anything for an attach, one may have died a moment ago that is
+ * not missed yet: each is asked to speak.  True: the attach waits for that, or has done so
+ * for too long.
+ */
+static bool
+ask_members (struct cluster *c, const struct challenge *try,
+             struct cluster_array *a, const struct cluster_attach *attach)
+{
+  uint64_t step = try->asked ? try->asked : c->step->number;
+  unsigned m = unheard_since (a, step);
+  char words[320];
+
+  if (m == a->layout.members)
+    return false;
+  if (try->asked) {
+    cluster_defer (
+      c, try->in.op, CLUSTER_CONFLICT, "member-missing", HEARTBEAT_MS,
+      "array %s cannot be attached: member %u (%s) was asked to "
+      "speak, and does not; ask again, and see its log",
+      a->rec.name, m, cluster_disk_words (a->disk[m], words, sizeof words));
+    return true;
+  }
+  for (; m < a->layout.members; m++)
+    cluster_disk_wake (c, a->disk[m]);
+  put_off (c, WAIT_MEMBERS, ATTACH_MS, &try->in, a, attach)->challenge->asked =
+    step;
+  return true;
+}
+
 /* One that is to write beside others can't be let in yet: a member is missing, which goes
  * out first; or a member has not confirmed yet that a session is over.
  */
@@ -395,10 +448,11 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
 }
 
 static void
-attach_try (struct cluster *c, const struct cluster_input *in,
-            struct cluster_array *a, const struct cluster_attach *asked,
-            bool last)
+attach_try (struct cluster *c, const struct challenge *try,
+            struct cluster_array *a, bool last)
 {
+  const struct cluster_input *in = &try->in;
+  const struct cluster_attach *asked = &try->attach;
   struct cluster_attach allowed = *asked, *attach = &allowed;
   uint8_t states[ARRAY_MEMBERS_MAX];
   bool fences = cluster_attach_alone (a, asked);
@@ -411,35 +465,36 @@ attach_try (struct cluster *c, const struct cluster_input *in,
       !(attach->service    ? stand_by (c, in, a, attach, last)
         : attach->writable ? refuse_writer (c, in, a, attach, last)
                            : false) &&
-      !cluster_attach_refuse_now (c, in->op, a, fences, states))
+      !cluster_attach_refuse_now (c, in->op, a, fences, states) &&
+      (fences || !ask_members (c, try, a, attach)))
     attach_begin (c, in, a, attach, fences, states);
 }
 
 void
 cluster_session_unchallenged (struct cluster *c, struct waiting *w)
 {
-  struct cluster_input in = w->challenge->in;
-  struct cluster_attach attach = w->challenge->attach;
+  struct challenge again = *w->challenge;
   struct cluster_array *a = w->array;
+  bool last = w->kind != WAIT_MEMBERS;
 
-  in.op = w->op;
+  again.in.op = w->op;
   cluster_wait_end (c, w);
-  attach_try (c, &in, a, &attach, true);
+  attach_try (c, &again, a, last);
 }
 
 void
 cluster_attach (struct cluster *c, const struct cluster_input *in,
                 const char *name, const struct cluster_attach *asked)
 {
-  struct cluster_attach attach = *asked;
+  struct challenge first = { .in = *in, .attach = *asked };
   struct cluster_array *a;
 
   cluster_begin (c, in);
   a = cluster_array_find_or_refuse (c, in->op, name);
   if (a) {
-    if (attach.leases)
-      attach.part = (struct cluster_part) { .length = a->layout.size };
-    attach_try (c, in, a, &attach, false);
+    if (asked->leases)
+      first.attach.part = (struct cluster_part) { .length = a->layout.size };
+    attach_try (c, &first, a, false);
   }
   cluster_end (c);
 }

@@ -226,6 +226,7 @@ take (struct cluster *c, struct cluster_disk *d,
   if (!hb->starting) {
     d->alive = true;
     d->last_live_ms = d->spoke_live_ms = c->live_ms;
+    d->spoke_step = c->step->number;
   }
   d->contested_live_ms = 0;
   d->min_epoch = hb->min_epoch;

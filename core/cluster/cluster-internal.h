@@ -19,7 +19,7 @@
  * speak at once; if it says nothing for so long, the other one gets the place.
  */
 #define TAKEOVER_MS 1500
-/* An attach waits so long for members to confirm. */
+/* An attach waits so long for members to confirm, or to speak. */
 #define ATTACH_MS 10000
 /* A session's report of a lost member waits so long for the member to be out. */
 #define LOST_MS 5000
@@ -88,6 +88,7 @@ enum waiting_kind {
   WAIT_SESSION,   /* a session's long poll */
   WAIT_ATTACH,    /* an attach: waits for members of `array` to confirm */
   WAIT_HOLDER,    /* an attach: waits for `session`, which holds it, to speak */
+  WAIT_MEMBERS,   /* an attach: waits for members of `array` to speak */
   WAIT_SERVICE,   /* an attach: waits for its turn to serve `array` */
   WAIT_FENCE,     /* a fence of a node: waits for members and servers */
   WAIT_SHUT_OUT,  /* an order to shut a node out: waits for members */
@@ -96,12 +97,13 @@ enum waiting_kind {
   WAIT_KINDS
 };
 
-/* An attach that waits for the holder to speak, or to go, and is then tried again.  Of
- * a fence, and of an order to shut out, attach.node is the node.
+/* An attach that waits for the holder to speak, or to go, or for members to speak, and is
+ * then tried again.  Of a fence, and of an order to shut out, attach.node is the node.
  */
 struct challenge {
   struct cluster_input in;
   struct cluster_attach attach;
+  uint64_t asked; /* the step in which members were, to speak; 0: not yet */
 };
 
 struct waiting {
@@ -121,8 +123,8 @@ struct waiting {
   bool fences;                          /* WAIT_ATTACH: to write, where nobody
                                            does: all members confirm first */
   struct cluster_disk_heartbeat *heartbeat; /* WAIT_CONTENDER; owned */
-  struct challenge *challenge; /* WAIT_HOLDER, WAIT_SERVICE, WAIT_FENCE,
-                                  WAIT_SHUT_OUT; owned */
+  struct challenge *challenge; /* WAIT_HOLDER, WAIT_MEMBERS, WAIT_SERVICE,
+                                  WAIT_FENCE, WAIT_SHUT_OUT; owned */
   struct cluster_lease_ask ask[LEASE_ASKS_MAX]; /* WAIT_LEASES */
   unsigned asks;
   unsigned
@@ -1113,10 +1115,12 @@ bool cluster_attach_refuse_members (struct cluster *c, uint64_t op,
  */
 void cluster_session_attach_late (struct cluster *c, struct waiting *w);
 /* The session that holds the array was asked to speak, and has said nothing or is
- * over; or it is the turn of a process that stood by, which has waited for long enough
- * otherwise: try the attach again.
+ * over; or members were, and have spoken; or it is the turn of a process that stood by; or
+ * the attach has waited for long enough: try it again.
  */
 void cluster_session_unchallenged (struct cluster *c, struct waiting *w);
+/* Have all members spoken, or are missing, for which this attach waits? */
+bool cluster_attach_heard (const struct waiting *w);
 /* Refuse a heartbeat of a reader that a change of epoch did not wait for when a
  * member went out (`epoch`: in which the reader works).  It is told of the newer
  * epoch only when the writer has prepared itself.  True: refused.

@@ -234,8 +234,9 @@ waiting_due (const struct cluster *c, const struct waiting *w)
 {
   if (w->kind == WAIT_CONTENDER)
     return c->live_ms >= w->disk->contested_live_ms + TAKEOVER_MS;
-  if (w->kind == WAIT_SERVICE &&
-      cluster_service_turn (c, w->array, &w->challenge->attach))
+  if ((w->kind == WAIT_SERVICE &&
+       cluster_service_turn (c, w->array, &w->challenge->attach)) ||
+      (w->kind == WAIT_MEMBERS && cluster_attach_heard (w)))
     return true;
   if ((w->kind == WAIT_FENCE && cluster_fence_done (c, w)) ||
       (w->kind == WAIT_SHUT_OUT && cluster_node_shut_out_done (c)))
@@ -263,6 +264,7 @@ waiting_end (struct cluster *c, struct waiting *w)
     cluster_session_attach_late (c, w);
     break;
   case WAIT_HOLDER:
+  case WAIT_MEMBERS:
   case WAIT_SERVICE:
     cluster_session_unchallenged (c, w);
     break;

@@ -149,6 +149,7 @@ struct cluster_disk {
   char minted[CLUSTER_INSTANCE_BYTES];
   uint64_t last_live_ms;  /* on the clock of silence */
   uint64_t spoke_live_ms; /* when its last heartbeat came */
+  uint64_t spoke_step;    /* the step in which it last said that it listens */
   uint64_t answer;        /* the step of its last answer; 0: none yet */
   uint64_t min_epoch, states_epoch, sequence, dirty_extents;
   uint64_t refuted;   /* a round that it said, and that can't be; 0: none */

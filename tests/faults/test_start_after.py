@@ -288,6 +288,33 @@ def test_a_cloned_member(cluster, seed, tmp_path):
 # --- weftd's database --------------------------------------------------------
 
 
+@pytest.mark.parametrize("way", [
+    {}, {"writers": 2}, {"writers": 2, "leases": True}],
+    ids=["alone", "a-part", "leases"])
+def test_array_before_a_member(cluster, way):
+    """It waits for a member that has died and is not missed yet, also beside another
+    that writes, which is stopped: so that one does not say that the member is lost."""
+    c = cluster(layout="raid-x", members=4, unit=UNIT, size="48M", **way)
+    beside, *comes = [a["name"] for a in c.arrays]
+    if not comes:
+        beside, comes = None, [beside]
+    c.terminate(*comes)
+    if beside:
+        c.may_end(beside)  # if it is stopped for longer than its TTL
+        c.stop(beside)
+    c.kill("m1")
+
+    def start(name):
+        if name == "m1":
+            time.sleep(1)
+        c.start(name)
+        if name == "m1" and beside:
+            c.cont(beside)
+
+    at_once(start, *comes, "m1")
+    wait_in_sync(c)
+
+
 def weftctl(c, *words, status=0):
     p = run("weftctl", *words, env={"WEFT_ADMIN": c.admin}, check=False)
     assert p.returncode == status, p.stdout + p.stderr

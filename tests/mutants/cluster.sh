@@ -123,6 +123,14 @@ mutant one-apart-stays-for-ever test-cluster-part cluster-end.c \
 mutant missing-member-keeps-one-more-out test-cluster-part cluster-attach.c \
   '    cluster_change_put_out (c, a, states);
   }' '  }'
+mutant dead-member-is-not-waited-for test-cluster-part cluster-attach.c \
+  '(fences || !ask_members (c, try, a, attach))' '1'
+mutant member-is-waited-for-in-vain test-cluster-part cluster.c \
+  '(w->kind == WAIT_MEMBERS && cluster_attach_heard (w))' '0'
+mutant member-that-is-starting-is-there test-cluster-part cluster-disk.c \
+  '    d->spoke_step = c->step->number;
+  }' '  }
+  d->spoke_step = c->step->number;'
 mutant silent-one-keeps-parts test-cluster cluster-attachable.c \
   'return !s->alive || cluster_attach_conflicts' 'return cluster_attach_conflicts'
 mutant zeroes-are-made-by-anybody test-cluster-part cluster-bad.c \

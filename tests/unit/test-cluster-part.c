@@ -158,17 +158,15 @@ test_too_many (void)
                                .part = { .length = UNIT } };
 
   begin_one ();
-  for (unsigned i = 1; i <= WRITERS_MAX; i++) {
+  for (unsigned i = 1; i < WRITERS_MAX; i++) {
     at.part.offset = writer->part.length + i * UNIT;
     snprintf (at.instance, sizeof at.instance, "p%u", i);
-    if (i < WRITERS_MAX) {
-      ASK (cluster_attach (engine, in, "a", &at));
-      assert (world.answer.kind == CLUSTER_REPLY_GRANT);
-    }
-    else
-      REFUSED (CLUSTER_CONFLICT, "too-many",
-               cluster_attach (engine, in, "a", &at));
+    CALL (++weftd.op, cluster_attach (engine, in, "a", &at));
   }
+  UNTIL (writers () == WRITERS_MAX);
+  at.part.offset += UNIT;
+  snprintf (at.instance, sizeof at.instance, "p%u", WRITERS_MAX);
+  REFUSED (CLUSTER_CONFLICT, "too-many", cluster_attach (engine, in, "a", &at));
   assert (writers () == WRITERS_MAX);
 }
 
@@ -596,6 +594,49 @@ test_missing_member (void)
   assert (other->states[3] == MEMBER_OUT && writers () == 2);
 }
 
+/* How one attaches that comes to nobody, or to the other. */
+enum way { ALONE, PART, LEASES, READ };
+
+/* A member has died a moment ago, and nobody misses it yet.  Who comes, in whatever way,
+ * is not let in before the member is there; or it is let in without the member, when that
+ * has been silent for long enough.
+ */
+static void
+test_awaited_member (enum way way, bool comes)
+{
+  struct host *h = way == READ ? reader : other;
+  struct cluster_disk_heartbeat hb;
+  uint64_t begin;
+
+  begin_array ();
+  if (way == PART)
+    halves ();
+  writer->leases = other->leases = way == LEASES;
+  if (way != ALONE)
+    attach_until_granted (writer);
+  live_on (4);
+  cut_off (2);
+  begin = weftd.now_ms;
+  host_attach (h);
+  live_on (16);
+  assert (h->op != 0 && !h->answered);
+  if (comes) {
+    hb = disk_words (&world.disk[2], 0);
+    hb.starting = true;
+    ASK (cluster_disk_heartbeat (engine, in, &hb));
+    live_on (2);
+    assert (!h->answered); /* it can't be reached yet */
+    heard_again (2);
+    live_on (8);
+    assert (h->attached && whole ());
+    return;
+  }
+  attach_until_granted (h);
+  assert (h->states[2] == MEMBER_OUT);
+  assert (weftd.now_ms - begin >= MISSING_MS - REST_MS);
+  assert (weftd.now_ms - begin <= MISSING_MS + 2 * HEARTBEAT_MS);
+}
+
 /* While a member is not in-sync, one more is let in when all are prepared. */
 static void
 test_degraded (void)
@@ -786,17 +827,21 @@ test_end_is_not_forgotten (void)
 static void
 test_beside_nobody (void)
 {
+  struct cluster_disk_heartbeat hb;
+
   begin_array_of (LAYOUT_RAID10);
   halves ();
   attach_until_granted (writer);
   die (1);
   writer->busy = true;
-  cut_off (2);
-  live_on (16);
   host_attach (other);
   live_on (20);
   assert (!other->attached && rec ()->change.sessions);
+  cut_off (2);
+  hb = disk_words (&world.disk[2], 0);
+  hb.failed = true;
   CALL (++weftd.op, cluster_session_evict (engine, in, writer->session, "kim"));
+  CALL (++weftd.op, cluster_disk_heartbeat (engine, in, &hb));
   carry_out ();
   attach_until_granted (other);
   for (unsigned m = 0; m < MEMBERS; m++)
@@ -875,6 +920,10 @@ main (void)
   test_lost_by_all ();
   test_all_prepare ();
   test_missing_member ();
+  for (enum way way = ALONE; way <= READ; way++)
+    test_awaited_member (way, true);
+  for (enum way way = ALONE; way <= LEASES; way++)
+    test_awaited_member (way, false);
   test_degraded ();
   test_dead_and_well ();
   test_takeover ();
