@@ -103,7 +103,8 @@ stand_by (struct cluster *c, const struct cluster_input *in,
   struct cluster_session *s = cluster_array_writer (a);
   struct cluster_problem *p;
 
-  cluster_service_asked (c, a, cluster_service_find (a, attach->node));
+  cluster_service_asked (c, a, cluster_service_find (a, attach->node),
+                         attach->instance);
   if (cluster_service_turn (c, a, attach))
     return false;
   if (!last) {

@@ -56,10 +56,15 @@ cluster_service_beside (const struct cluster_array *a, const char *node)
 }
 
 void
-cluster_service_asked (struct cluster *c, struct cluster_array *a, unsigned i)
+cluster_service_asked (struct cluster *c, struct cluster_array *a, unsigned i,
+                       const char *instance)
 {
   uint64_t *asked_ms = &a->stands[i].asked_live_ms;
 
+  /* One that was started since tells nothing of whether weftd was cut off. */
+  if (!cluster_text_copy (a->stands[i].instance, sizeof a->stands[i].instance,
+                          instance))
+    cluster_array_heard (c, a);
   if (*asked_ms == 0 || c->live_ms >= *asked_ms + STANDBY_MS)
     a->stands[i].since_live_ms = c->live_ms;
   *asked_ms = c->live_ms;
@@ -70,7 +75,7 @@ cluster_service_gone (const struct cluster *c,
                       const struct cluster_session *holder,
                       const struct cluster_attach *attach)
 {
-  return holder == NULL || !holder->alive ||
+  return holder == NULL || cluster_session_missed (c, holder) ||
          (attach->ended == holder->rec.id &&
           strcmp (attach->node, holder->rec.node) == 0 &&
           holder->poll == NULL &&

@@ -292,7 +292,7 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
               cluster_session_silent_ms (c, other) < QUIET_MS;
   if (!others || c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
     return;
-  if (!s->alive && c->live_ms >= a->again_live_ms + SESSION_TTL_MS)
+  if (cluster_session_missed (c, s))
     cluster_session_cut (c, s, "weftd: it was silent, and others write");
   else if (s->rec.leases && !s->lessee.declared && s->heard &&
            s->lessee.order == 0 && !s->draining &&

@@ -46,7 +46,9 @@
 #define CHALLENGE_MS 1500
 /* So may one that has missed two heartbeats. */
 #define QUIET_MS (2 * HEARTBEAT_MS)
-/* Where nobody who writes was heard for so long, what they all lacked is back. */
+/* Where nobody who writes, or stands by, was heard for so long, what they all lacked is
+ * back.
+ */
 #define LULL_MS (SESSION_TTL_MS / 2)
 /* A reader's session that has been silent for so long is ended. */
 #define READER_DROP_MS (10 * 60 * 1000)
@@ -253,6 +255,11 @@ struct cluster_array *cluster_array_by_uuid (const struct cluster *c,
 bool cluster_session_of (const struct cluster_session *s,
                          const struct cluster_array *a);
 bool cluster_array_attached (const struct cluster_array *a);
+/* One that writes the array, or stands by to serve it, is heard; before that is noted. */
+void cluster_array_heard (const struct cluster *c, struct cluster_array *a);
+/* Has it been silent for its TTL, and has not weftd been cut off meanwhile? */
+bool cluster_session_missed (const struct cluster *c,
+                             const struct cluster_session *s);
 /* A session that writes the array and is not silent, or NULL. */
 struct cluster_session *cluster_writer_alive (const struct cluster_array *a);
 /* The newest epoch: of the change under way, or else of the array.  A PREPARED
@@ -489,9 +496,9 @@ void cluster_allowed_refuse (struct cluster *c, uint64_t op,
  * none.
  */
 unsigned cluster_service_find (const struct cluster_array *a, const char *node);
-/* A process of that candidate asks to serve. */
+/* This process of that candidate asks to serve. */
 void cluster_service_asked (struct cluster *c, struct cluster_array *a,
-                            unsigned i);
+                            unsigned i, const char *instance);
 /* Is whoever holds the array gone, as far as this attach may count on that?  Silent
  * for its TTL; or its own node, which attaches, says that its process has ended.
  * holder: NULL: nobody holds it.

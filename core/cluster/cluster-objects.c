@@ -237,6 +237,27 @@ cluster_session_silent_ms (const struct cluster *c,
   return c->live_ms - s->last_live_ms;
 }
 
+void
+cluster_array_heard (const struct cluster *c, struct cluster_array *a)
+{
+  const struct cluster_session *s = NULL;
+
+  while ((s = cluster_writer_next (a, s)))
+    if (cluster_session_silent_ms (c, s) < LULL_MS)
+      return;
+  for (unsigned i = 0; i < a->rec.service_nodes; i++)
+    if (c->live_ms < a->stands[i].asked_live_ms + LULL_MS)
+      return;
+  a->again_live_ms = c->live_ms;
+}
+
+bool
+cluster_session_missed (const struct cluster *c,
+                        const struct cluster_session *s)
+{
+  return !s->alive && c->live_ms >= s->array->again_live_ms + SESSION_TTL_MS;
+}
+
 bool
 cluster_session_of (const struct cluster_session *s,
                     const struct cluster_array *a)

@@ -46,21 +46,6 @@ take_stats (struct cluster *c, struct cluster_session *s,
     s->stats = *n;
 }
 
-/* Of several that write, is one heard again after none was? */
-static bool
-is_first_again (const struct cluster *c, const struct cluster_array *a,
-                const struct cluster_session *s)
-{
-  const struct cluster_session *other = NULL;
-
-  if (s->rec.part.length == 0 || cluster_session_silent_ms (c, s) < LULL_MS)
-    return false;
-  while ((other = cluster_writer_next (a, other)))
-    if (cluster_session_silent_ms (c, other) < LULL_MS)
-      return false;
-  return true;
-}
-
 static void
 heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
            struct cluster_array *a, const struct cluster_session_heartbeat *hb)
@@ -82,8 +67,8 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
                  s->rec.node, s->rec.pid);
   if (!s->heard)
     s->lessee.heard_live_ms = c->live_ms;
-  if (is_first_again (c, a, s))
-    a->again_live_ms = c->live_ms;
+  if (s->rec.writable)
+    cluster_array_heard (c, a);
   s->heard = s->alive = true;
   s->last_live_ms = s->spoke_live_ms = c->live_ms;
   s->draining = hb->draining;

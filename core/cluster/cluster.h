@@ -214,8 +214,8 @@ struct cluster_array {
                                             that was */
   bool renumbered; /* a change of epoch was PREPARED since weftd's start */
   uint64_t prepared_live_ms; /* when the last change was */
-  /* When one of several that write was heard again after all of them had been silent; 0:
-   * never.
+  /* When one that writes, or stands by to serve it, was heard again after all of them had
+   * been silent; 0: never.
    */
   uint64_t again_live_ms;
   uint64_t moved; /* the epoch with which the readers' copies changed; 0: what
@@ -223,11 +223,12 @@ struct cluster_array {
   struct cluster_pace pace;
   bool progressed; /* a rebuild has, since an event last told so */
   /* Of each candidate of its service, when it first asked to serve, without a pause
-   * since, and when it asked last; 0: never.  shown: an event has told that it
-   * stands by.
+   * since, and when it asked last; 0: never; and by which process.  shown: an event
+   * has told that it stands by.
    */
   struct {
     uint64_t since_live_ms, asked_live_ms;
+    char instance[CLUSTER_INSTANCE_BYTES];
     bool shown;
   } stands[SERVICE_NODES_MAX];
   char

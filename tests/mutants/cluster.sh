@@ -80,7 +80,7 @@ mutant end-is-confirmed-by-one test-cluster-part cluster-over.c \
     if (cluster_over_waits_for (a, m, session))' 'for (unsigned m = 0; m < 1; m++)
     if (cluster_over_waits_for (a, m, session))'
 mutant one-of-several-goes-on-silent test-cluster-part cluster-end.c \
-  'if (!s->alive && c->live_ms >= a->again_live_ms + SESSION_TTL_MS)' 'if (0)'
+  'if (cluster_session_missed (c, s))' 'if (0)'
 mutant all-end-where-weftd-is-cut-off test-cluster-part cluster-end.c \
   'cluster_session_silent_ms (c, other) < QUIET_MS' '1'
 mutant joiner-goes-on-when-one-of-several-ends test-cluster-part cluster-end.c \
@@ -114,10 +114,13 @@ mutant fence-for-another-is-a-loss test-cluster-part cluster-lost.c \
   'if (rekeyed || is_cut (c, a, s, member)) {' 'if (rekeyed) {'
 mutant far-words-are-time-apart test-cluster-part cluster-end.c \
   'shown - from <= REST_MS + HEARTBEAT_MS' '1'
-mutant first-heard-ends-all-others test-cluster-part cluster-end.c \
-  'c->live_ms >= a->again_live_ms + SESSION_TTL_MS' '1'
-mutant lull-begins-while-one-is-heard test-cluster-part cluster-session.c \
-  'if (cluster_session_silent_ms (c, other) < LULL_MS)' 'if (0)'
+mutant first-heard-ends-all-others test-cluster-part cluster-objects.c \
+  'c->live_ms >= s->array->again_live_ms + SESSION_TTL_MS' '1'
+mutant lull-begins-while-one-is-heard test-cluster-part cluster-objects.c \
+  'if (cluster_session_silent_ms (c, s) < LULL_MS)' 'if (0)'
+mutant lull-begins-when-one-comes-anew test-cluster-part cluster-objects.c \
+  'if (cluster_session_silent_ms (c, s) < LULL_MS)' \
+  'if (s->spoke_live_ms && cluster_session_silent_ms (c, s) < LULL_MS)'
 mutant one-apart-stays-for-ever test-cluster-part cluster-end.c \
   's->apart_ms >= APART_MS' '0'
 mutant missing-member-keeps-one-more-out test-cluster-part cluster-attach.c \
@@ -614,6 +617,15 @@ mutant serves-beside-a-living-one test-cluster-service cluster-candidates.c \
 mutant serves-beside-one-that-is-let-in test-cluster-service cluster-candidates.c \
   'if (w->kind == WAIT_ATTACH && w->grant->writable)
       return false;' ''
+mutant first-heard-takes-the-service test-cluster-service cluster-candidates.c \
+  'cluster_session_missed (c, holder)' '!holder->alive'
+mutant standby-is-not-heard-again test-cluster-service cluster-candidates.c \
+  'cluster_array_heard (c, a);' ';'
+mutant lull-begins-while-one-stands-by test-cluster-service cluster-objects.c \
+  'if (c->live_ms < a->stands[i].asked_live_ms + LULL_MS)' 'if (0)'
+mutant one-that-was-started-is-heard-again test-cluster-service cluster-candidates.c \
+  'if (!cluster_text_copy (a->stands[i].instance' \
+  'if (1 | cluster_text_copy (a->stands[i].instance'
 mutant any-node-serves test-cluster-service cluster-attachable.c \
   'cluster_service_find (a, attach->node) == a->rec.service_nodes)' '0)'
 mutant served-array-is-written-aside test-cluster-service cluster-attachable.c \

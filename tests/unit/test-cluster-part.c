@@ -335,6 +335,41 @@ test_one_is_heard (void)
   assert (writers () == 2);
 }
 
+/* Who begins to write while another is silent is not heard again. */
+static void
+test_one_comes_anew (void)
+{
+  uint64_t begin;
+
+  begin_one ();
+  fall_silent (writer);
+  begin = weftd.now_ms;
+  live_on (32); /* 8 s */
+  attach_until_granted (other);
+  assert (writers () == 2);
+  UNTIL (session (writer)->rec.ended);
+  assert (weftd.now_ms - begin < SESSION_TTL_MS + 2 * HEARTBEAT_MS);
+}
+
+/* Nor does one that attaches end who may just be about to be heard again. */
+static void
+test_attach_after_all_silent (void)
+{
+  begin_three ();
+  detach (reader);
+  fall_silent (writer);
+  fall_silent (other);
+  live_on (80);
+  writer->alive = true;
+  live_on (2);
+  come_again (reader);
+  snprintf (reader->instance, 16, "h2 again");
+  assert (strcmp (attach_refusal (reader), "held") == 0);
+  other->alive = true;
+  attach_until_granted (reader);
+  assert (writers () == 3 && !other->over);
+}
+
 /* What one that ends has sent to a joiner may not have come: it begins anew, also where
  * it was about to become in-sync, and where all others had prepared themselves.
  */
@@ -907,6 +942,8 @@ main (void)
   test_all_silent (false);
   test_all_silent (true);
   test_one_is_heard ();
+  test_one_comes_anew ();
+  test_attach_after_all_silent ();
   test_joiner_begins_anew (false);
   test_joiner_begins_anew (true);
   test_apart ();

@@ -93,6 +93,50 @@ test_failover (void)
   assert (other->attached && !writer->attached);
 }
 
+/* weftd hears neither who serves nor who stands by, for it may be cut off itself; then the
+ * latter again, and who serves if `comes`.
+ */
+static void
+test_weftd_cut_off (bool comes)
+{
+  uint64_t begin;
+
+  served ();
+  fall_silent (writer);
+  fall_silent (other);
+  live_on (80);
+  other->alive = true;
+  begin = weftd.now_ms;
+  live_on (32); /* 8 s */
+  assert (!session (writer)->alive && stands_by (other));
+  assert (!session (writer)->rec.ended && !other->attached);
+  writer->alive = comes;
+  if (comes) {
+    live_on (60);
+    assert (writer->attached && !writer->over && !other->attached);
+    return;
+  }
+  UNTIL (other->attached);
+  assert (weftd.now_ms - begin < SESSION_TTL_MS + 1000);
+}
+
+/* Who was started meanwhile does not show that weftd was cut off. */
+static void
+test_started_meanwhile (void)
+{
+  uint64_t begin;
+
+  served ();
+  fall_silent (writer);
+  fall_silent (other);
+  live_on (80);
+  come_again (other);
+  snprintf (other->instance, 16, "h1 again");
+  begin = weftd.now_ms;
+  UNTIL (other->attached);
+  assert (weftd.now_ms - begin <= SERVICE_SETTLE_MS + 1000);
+}
+
 /* The store is behind all the time.  Whoever waits for an answer is not silent, however
  * long it takes; who is silent is replaced all the same.
  */
@@ -1023,6 +1067,9 @@ main (void)
   unsigned long actions;
 
   test_failover ();
+  test_weftd_cut_off (false);
+  test_weftd_cut_off (true);
+  test_started_meanwhile ();
   test_store_behind ();
   test_ended ();
   test_ended_elsewhere ();
