@@ -84,11 +84,12 @@ class NetCluster:
         self.cut(one, other)
         self.cut(other, one)
 
-    def heal(self):
-        for source, target in self.cuts:
-            self.network.ip(source, "route", "del", "blackhole",
-                            self.address(target) + "/32")
-        self.cuts = set()
+    def heal(self, *hosts):
+        """All lines, or those between these alone."""
+        for line in [line for line in self.cuts if not hosts or {*line} <= {*hosts}]:
+            self.network.ip(line[0], "route", "del", "blackhole",
+                            self.address(line[1]) + "/32")
+            self.cuts.remove(line)
 
     # --- The processes ---
 

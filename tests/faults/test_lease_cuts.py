@@ -5,12 +5,13 @@ Topology: a network namespace for each of weftd, four members and nine array pro
           (tests/netcluster.py); each of seven shares a run of sectors with the two
           others, whose lines stay whole, and has one that these want when it is cut off.
 Cause: blackhole routes, both ways or one way: of four at one moment, when these are ended
-       of three; and their removal when all are.
+       of three; and their removal when all are.  In a cluster of its own: of weftd.
 Pass:  who does not hear weftd, or is not heard by it, is ended when it was silent for 10 s,
        and who is without a member that others reach when it was so for 10 s; not before,
        and the two others never.  These wait for no longer than that and a recovery takes,
        and where nobody else writes for nothing.  All requests of the ended fail with
-       ESHUTDOWN, as soon as they can hear of it, and nothing of theirs comes later.  For
+       ESHUTDOWN, as soon as they can hear of it, and nothing of theirs comes later.  Where
+       it was weftd that nobody reached, nobody is ended.  For
        each sector there is an order of all that was done that explains all that was read;
        in the end all copies are alike.
 """
@@ -63,13 +64,17 @@ class Paced(Client):
         time.sleep(0.01)
 
 
+def sharing(net, close, hosts):
+    return {h: close.enter_context(Nbdkit(
+        "weft", "array=a", "mode=shared", f"node={h}", "io-timeout=2000",
+        f"admin=http://{net.address('w')}:7380", wrap=net.inside(h)))
+        for h in hosts}
+
+
 class World:
     def __init__(self, net, seed, close):
         self.net, self.history, rng = net, History(), random.Random(seed)
-        self.hosts = {h: close.enter_context(Nbdkit(
-            "weft", "array=a", "mode=shared", f"node={h}", "io-timeout=2000",
-            f"admin=http://{net.address('w')}:7380", wrap=net.inside(h)))
-            for h in (*CUTS, *LEFT)}
+        self.hosts = sharing(net, close, [*CUTS, *LEFT])
         self.rng = rng
         starts = [k * REGION // SECTOR for k in range(len(CUTS) + 1)]
         self.shared = {v: range(at, at + 16) for v, at in zip(CUTS, starts)}
@@ -191,5 +196,57 @@ def test_who_goes(tmp_path, seed):
             one.until_done(5)
             one.end()
         w.history.check()
+        net.in_sync()
+        check_copies(net, model_of(net, net.layout, net.unit))
+
+
+# --- weftd itself --------------------------------------------------------------------
+
+
+@pytest.mark.long(20)
+@pytest.mark.timeout(120)
+def test_weftd_is_cut_off(tmp_path, seed):
+    """From all, for longer than who is silent lives; and it hears one host again before
+    the other.  Both go on as they were."""
+    rng, history = random.Random(seed), History()
+    with NetCluster(tmp_path, clients=LEFT, attached=False) as net, \
+            contextlib.ExitStack() as close:
+        def sessions():
+            return {s["node"]: s for s in net.get("/api/v1/sessions")["sessions"]}
+
+        runs = {h: list(range(at, at + 16)) for h, at in
+                zip(LEFT, (0, REGION // SECTOR))}
+        both_write = list(range(2 * REGION // SECTOR, 2 * REGION // SECTOR + 16))
+        own, all_clients = {}, []
+        for h, array in sharing(net, close, LEFT).items():
+            own[h], shared = (Paced(history, array.uri, random.Random(rng.random()), [run])
+                              for run in (runs[h], both_write))
+            all_clients += own[h], shared
+        for one in all_clients:
+            one.start()
+        for one in all_clients:
+            one.until_done(20)
+        before = sessions()
+        for h in net.hosts[1:]:
+            net.cut(h, "w")
+        net.cut("w", *net.hosts[1:])
+        eventually(lambda: not any(s["alive"] for s in sessions().values()),
+                   TTL_S + ENDS_S, what="both to be silent")
+        for one in own.values():
+            one.until_done(5)
+        net.heal("w", "n9", *(f"h{i}" for i in range(net.count)))
+        eventually(lambda: sessions()["n9"]["alive"], what="n9 to be heard")
+        time.sleep(2)  # some ticks, of 250 ms
+        assert {h: s["alive"] for h, s in sessions().items()} == \
+            {"n8": False, "n9": True}
+        net.heal()
+        eventually(lambda: sessions()["n8"]["alive"], what="n8 to be heard")
+        for one in all_clients:
+            one.until_done(20)
+        for one in all_clients:
+            one.end()
+        assert {h: s["session"] for h, s in sessions().items()} == \
+            {h: s["session"] for h, s in before.items()}
+        history.check()
         net.in_sync()
         check_copies(net, model_of(net, net.layout, net.unit))
