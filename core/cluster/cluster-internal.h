@@ -249,6 +249,9 @@ void cluster_session_join (struct cluster_session *s, struct cluster_array *a);
 /* It ends: take it out of that. */
 void cluster_session_leave (struct cluster_session *s);
 void cluster_session_free (struct cluster *c, struct cluster_session *s);
+/* It has called, whatever it says. */
+void cluster_session_speaks (const struct cluster *c,
+                             struct cluster_session *s);
 struct cluster_array *cluster_array_by_uuid (const struct cluster *c,
                                              const uint8_t uuid[16]);
 /* Has this session the array?  Has any? */

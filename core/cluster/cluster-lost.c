@@ -304,7 +304,7 @@ cluster_session_lost (struct cluster *c, const struct cluster_input *in,
   cluster_begin (c, in);
   s = cluster_session_find_or_refuse (c, in->op, id);
   if (s && !cluster_refuse_read_only (c, in->op)) {
-    s->last_live_ms = c->live_ms;
+    cluster_session_speaks (c, s);
     a = s->array;
     if (s->rec.writable && round <= cluster_rounds_said (c, a) + AHEAD_MAX)
       cluster_array_heard_round (c, a, round);

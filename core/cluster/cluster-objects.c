@@ -251,6 +251,14 @@ cluster_array_heard (const struct cluster *c, struct cluster_array *a)
   a->again_live_ms = c->live_ms;
 }
 
+void
+cluster_session_speaks (const struct cluster *c, struct cluster_session *s)
+{
+  if (s->rec.writable)
+    cluster_array_heard (c, s->array);
+  s->last_live_ms = c->live_ms;
+}
+
 bool
 cluster_session_missed (const struct cluster *c,
                         const struct cluster_session *s)

@@ -67,10 +67,9 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
                  s->rec.node, s->rec.pid);
   if (!s->heard)
     s->lessee.heard_live_ms = c->live_ms;
-  if (s->rec.writable)
-    cluster_array_heard (c, a);
+  cluster_session_speaks (c, s);
   s->heard = s->alive = true;
-  s->last_live_ms = s->spoke_live_ms = c->live_ms;
+  s->spoke_live_ms = c->live_ms;
   s->draining = hb->draining;
   /* It can't have heard of more. */
   s->fences = hb->fences < cluster_fences (c) ? hb->fences : cluster_fences (c);

@@ -121,6 +121,8 @@ mutant lull-begins-while-one-is-heard test-cluster-part cluster-objects.c \
 mutant lull-begins-when-one-comes-anew test-cluster-part cluster-objects.c \
   'if (cluster_session_silent_ms (c, s) < LULL_MS)' \
   'if (s->spoke_live_ms && cluster_session_silent_ms (c, s) < LULL_MS)'
+mutant lull-ends-unseen-by-a-report test-cluster-part cluster-lost.c \
+  'cluster_session_speaks (c, s);' 's->last_live_ms = c->live_ms;'
 mutant one-apart-stays-for-ever test-cluster-part cluster-end.c \
   's->apart_ms >= APART_MS' '0'
 mutant missing-member-keeps-one-more-out test-cluster-part cluster-attach.c \

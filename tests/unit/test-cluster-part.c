@@ -287,10 +287,10 @@ begin_three (void)
 }
 
 /* Who is silent while nobody is heard (weftd was away, say) is not ended before another
- * is heard again.
+ * is heard again, whose first words may be that it has lost a member.
  */
 static void
-test_all_silent (bool comes)
+test_all_silent (bool comes, bool loses)
 {
   uint64_t begin;
 
@@ -300,6 +300,8 @@ test_all_silent (bool comes)
   live_on (80);
   assert (writers () == 2);
   writer->alive = true;
+  if (loses)
+    lost (writer, 1);
   begin = weftd.now_ms;
   live_on (32); /* 8 s */
   assert (writers () == 2);
@@ -939,8 +941,10 @@ main (void)
   test_end_held ();
   test_last_end ();
   test_silent ();
-  test_all_silent (false);
-  test_all_silent (true);
+  test_all_silent (false, false);
+  test_all_silent (true, false);
+  test_all_silent (false, true);
+  test_all_silent (true, true);
   test_one_is_heard ();
   test_one_comes_anew ();
   test_attach_after_all_silent ();
