@@ -30,8 +30,19 @@ is_able (const struct cluster_array *a, const struct cluster_session *s)
 
 /* ---- Recovery. ---- */
 
-/* Who is to recover the orphans: one that waits for some, or else, of those that are heard
- * and do not end, the one with the lowest number.
+/* Would it recover what it is ordered to, and soon?  Who ends begins nothing any more, and
+ * holds up all others until its session is over.
+ */
+static bool
+may_recover (const struct cluster *c, const struct cluster_array *a,
+             const struct cluster_session *s)
+{
+  return is_able (a, s) && !s->draining &&
+         cluster_session_silent_ms (c, s) < QUIET_MS;
+}
+
+/* Who is to recover the orphans: one that waits for some, or else the one with the lowest
+ * number.
  */
 static struct cluster_session *
 pick_recoverer (const struct cluster *c, const struct cluster_array *a)
@@ -45,13 +56,11 @@ pick_recoverer (const struct cluster *c, const struct cluster_array *a)
       const struct span *x = cluster_lease_other (&a->leases->spans, must,
                                                   w->session->rec.id);
 
-      if (x && x->owner == LEASE_ORPHAN && is_able (a, w->session))
+      if (x && x->owner == LEASE_ORPHAN && may_recover (c, a, w->session))
         return w->session;
     }
   while ((s = cluster_writer_next (a, s)))
-    if (is_able (a, s) && !s->draining &&
-        cluster_session_silent_ms (c, s) < QUIET_MS &&
-        (lowest == NULL || s->rec.id < lowest->rec.id))
+    if (may_recover (c, a, s) && (lowest == NULL || s->rec.id < lowest->rec.id))
       lowest = s;
   return lowest;
 }

@@ -162,6 +162,12 @@ mutant liar-is-believed test-cluster-lease cluster-lease.c \
   'if (cluster_lease_other (spans, &declared[i], s->rec.id))' 'if (0)'
 mutant orphan-is-recovered-under-a-writer test-cluster-lease cluster-lease-grant.c \
   '|| cluster_over_waits (a, 0) ||' '||'
+mutant who-ends-is-to-recover test-cluster-lease cluster-lease-grant.c \
+  'is_able (a, s) && !s->draining &&' 'is_able (a, s) &&'
+mutant who-is-quiet-is-to-recover test-cluster-lease cluster-lease-grant.c \
+  'cluster_session_silent_ms (c, s) < QUIET_MS;' '1;'
+mutant who-asks-is-to-recover-though-it-ends test-cluster-lease cluster-lease-grant.c \
+  'may_recover (c, a, w->session)' 'is_able (a, w->session)'
 mutant orphan-is-not-recovered test-cluster-lease cluster-lease.c \
   'hand_all (&l->spans, s->rec.id, LEASE_ORPHAN);' 'hand_all (&l->spans, s->rec.id, 0);'
 mutant recoverer-that-dies-has-done-it test-cluster-lease cluster-lease.c \
