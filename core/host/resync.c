@@ -32,12 +32,14 @@
  * so before the older copy is written over the newer one, for this process may die
  * then, and nobody would see that anything is missing.
  *
- * A block of which no copy can be read is bad from then on.  Each member that has
- * one is told so, and has it in its list durably, before the bits may be cleared:
- * otherwise a copy that can be read again some day might be an old one.  The doors
- * by which members are told are opened before the block is read for the last time:
- * a member that has failed as a whole by then takes no message by these doors
- * either, and so its blocks are not taken for bad ones.
+ * A block of which no copy can be read is bad from then on.  Each in-sync member that
+ * has one is told so, and has it in its list durably, before clients are let in and the
+ * bits may be cleared: else copies that can be read again some day might be read by
+ * turns, and one of them be an old one.  Who joins later has it from these.  Where one
+ * copy alone is in-sync, nobody is told: there is no other to be read by turns with.  The
+ * doors by which members are told are opened before the block is read for the last time:
+ * a member that has failed as a whole by then takes no message by these doors either, and
+ * so its blocks are not taken for bad ones.
  */
 
 #include <config.h>
@@ -98,9 +100,10 @@ struct resync {
   uint32_t unit_at, length; /* ... the piece of it ... */
   unsigned copy, tried; /* ... and copies that it can't be read from, as bits */
 
-  bool doors;  /* they are open, or can't be */
-  bool stays;  /* they can't be: bits stay where something is bad */
-  bool untold; /* something is bad that is less than a block */
+  bool doors; /* they are open, or can't be; whose are: */
+  bool opened[ARRAY_MEMBERS_MAX];
+  bool stays;  /* not all can be told: bits stay where something is bad */
+  bool untold; /* something is bad that nobody is told */
   bool older; /* weftd knows that one is taken where the newest can't be read */
   struct resync_place *bad;
   size_t bad_count;
@@ -417,15 +420,6 @@ note_bad (struct resync *r)
 }
 
 static bool
-all_in_sync (const struct resync *r, const enum member_state states[])
-{
-  for (unsigned m = 0; m < r->layout.members; m++)
-    if (states[m] != MEMBER_IN_SYNC)
-      return false;
-  return true;
-}
-
-static bool
 copy (struct resync *r, const enum member_state states[],
       struct resync_action *a)
 {
@@ -467,12 +461,28 @@ copy (struct resync *r, const enum member_state states[],
 
 /* ---- What is bad ---- */
 
+/* The copies that are told, as bits.  One that has become in-sync since the doors were
+ * opened has the block from who is told, or has it in its list.
+ */
+static unsigned
+who_is_told (const struct resync *r, const enum member_state states[],
+             const struct layout_piece *p)
+{
+  unsigned told = 0;
+
+  for (unsigned c = 0; c < p->copies; c++)
+    if (states[p->copy[c].member] == MEMBER_IN_SYNC &&
+        r->opened[p->copy[c].member])
+      told |= 1u << c;
+  return p->length < BAD_BLOCK_BYTES || !(told & (told - 1)) ? 0 : told;
+}
+
 /* Tell all members that have them, or none. */
 static bool
 tell (struct resync *r, const enum member_state states[],
       struct resync_action *a)
 {
-  if (r->stays || !all_in_sync (r, states)) {
+  if (r->stays) {
     end (r, 0, false);
     return false;
   }
@@ -480,13 +490,13 @@ tell (struct resync *r, const enum member_state states[],
     for (; r->at < r->bad_count && a->count < BATCH_RECORDS_MAX; r->at++) {
       const struct resync_place *bad = &r->bad[r->at];
       struct layout_piece p;
+      unsigned told;
 
-      r->untold |= bad->length < BAD_BLOCK_BYTES;
-      if (bad->length < BAD_BLOCK_BYTES)
-        continue;
       layout_map (&r->layout, bad->offset, bad->length, &p);
+      told = who_is_told (r, states, &p);
+      r->untold |= told == 0;
       for (unsigned c = 0; c < p.copies; c++)
-        if (p.copy[c].member == r->member)
+        if (told & 1u << c && p.copy[c].member == r->member)
           r->records[a->count++] = (struct batch_record) {
             .kind = BATCH_BAD, .offset = p.copy[c].offset, .length = p.length
           };
@@ -498,7 +508,10 @@ tell (struct resync *r, const enum member_state states[],
     }
   }
   if (a->count == 0) {
-    turn_to (r, HANDING_OVER);
+    if (r->untold)
+      end (r, 0, false);
+    else
+      turn_to (r, HANDING_OVER);
     return false;
   }
   a->kind = RESYNC_SEND;
@@ -512,7 +525,7 @@ static bool
 hand_over (struct resync *r, struct resync_action *a)
 {
   if (r->mode == RESYNC_OF_ORPHANS) {
-    end (r, 0, !r->untold);
+    end (r, 0, true);
     return false;
   }
   a->kind = RESYNC_SETTLED;
@@ -598,8 +611,8 @@ step (struct resync *r, const enum member_state states[],
     a->length = r->length;
     return true;
   case OPENING:
-    /* Without all of its members an array keeps its bits anyway. */
-    r->stays |= !all_in_sync (r, states);
+    while (r->door < r->layout.members && states[r->door] != MEMBER_IN_SYNC)
+      r->door++;
     if (r->stays || r->door == r->layout.members) {
       r->phase = COPYING;
       return false;
@@ -701,7 +714,8 @@ resync_done (struct resync *r, int error)
     if (error && ends (r))
       end (r, error, false);
     r->stays |= error != 0;
-    r->door += r->phase == OPENING;
+    if (r->phase == OPENING)
+      r->opened[r->door++] = true;
     break;
   case RESYNC_CLOSE:
   case RESYNC_SETTLED:

@@ -18,7 +18,7 @@ import nbd
 import pytest
 
 from arraystate import members, wait_clean, wait_in_sync, wait_state
-from badspots import BLOCK, bad_blocks, bad_list, bad_spots, mend, spoil
+from badspots import BLOCK, HEADER, bad_blocks, bad_list, bad_spots, mend, spoil
 from nbdclient import connected, refuses
 from weftctlproc import REFUSED, USAGE, ctl  # noqa: F401
 from wefttest import eventually, run
@@ -190,6 +190,43 @@ def test_nothing_to_read_at_an_attach(array, seed):
     assert bad_list(c, 0) == bad_list(c, 1) == []
     eventually(lambda: c.get("/api/v1/arrays/a")["bad_bytes"] == 0)
     assert "can't be read" not in c.get("/api/v1/status")["verdict"]
+
+
+def test_nothing_to_read_while_one_is_out(cluster, tmp_path, seed):
+    """What two copies have that can be read again is not read by turns: first what the
+    one has, and then, when that fails, what the other has."""
+    c = cluster(layout="raid-1", members=3, unit=UNIT, size="24M",
+                env=bad_spots(tmp_path, AT_ONCE))
+    bad = random.Random(seed).randrange(8 << 20) // BLOCK * BLOCK
+    files = [m["file"] for m in c.members]
+    h = flushed_alone(c, 2)
+    c.kill("array")
+    # As by a write that has reached the one alone.
+    with open(files[0], "r+b") as f:
+        f.seek(HEADER + bad)
+        f.write(b"3" * BLOCK)
+    spoil(files[0], (bad, 1))
+    spoil(files[1], (bad, 1))
+    c.start("array")
+    h = connected(c.nbd)
+    assert is_eio(h, bad)
+    mend(files[0])
+    mend(files[1])
+    assert is_eio(h, bad)
+    spoil(files[0], (bad, 1))
+    assert is_eio(h, bad)
+    mend(files[0])
+    is_all(h, b"2", [bad])
+
+    # The third has it from nobody.
+    c.start("m2")
+    wait_in_sync(c)
+    wait_clean(c)
+    assert is_eio(h, bad)
+    assert all(bad_blocks(c, m) == [bad] for m in range(3))
+    h.pwrite(b"2" * BLOCK, bad)
+    h.flush()
+    is_all(h, b"2", [])
 
 
 def block_size(c):

@@ -43,8 +43,19 @@ mutant resync-takes-no-last-look test-resync resync.c \
     r->tried = 0;' '    r->door = 0;'
 mutant resync-settles-what-not-all-know test-resync resync.c \
   'r->stays |= error != 0;' ';'
-mutant resync-tells-those-that-are-left test-resync resync.c \
-  'if (r->stays || !all_in_sync (r, states)) {' 'if (r->stays) {'
+mutant resync-tells-of-the-only-copy test-resync resync.c \
+  '|| !(told & (told - 1)) ? 0' '? 0'
+mutant resync-tells-nobody-while-one-is-out test-resync resync.c \
+  '    while (r->door < r->layout.members && states[r->door] != MEMBER_IN_SYNC)
+      r->door++;' '    r->stays |= states[r->door] != MEMBER_IN_SYNC;'
+mutant resync-tells-who-has-joined-since test-resync resync.c \
+  'states[p->copy[c].member] == MEMBER_IN_SYNC &&
+        r->opened[p->copy[c].member])' 'states[p->copy[c].member] == MEMBER_IN_SYNC)'
+mutant resync-tells-who-has-gone-out test-resync resync.c \
+  'if (states[p->copy[c].member] == MEMBER_IN_SYNC &&
+        r->opened' 'if (r->opened'
+mutant resync-settles-what-nobody-was-told test-resync resync.c \
+  'if (r->untold)' 'if (0)'
 
 # The end of it.
 mutant resync-takes-a-failed-flush test-resync resync.c \
@@ -101,8 +112,7 @@ mutant one-orphan-of-a-unit-is-copied test-resync resync.c \
 mutant orphans-are-settled test-resync resync.c \
   'if (r->mode == RESYNC_OF_ORPHANS) {' 'if (0) {'
 mutant orphan-that-is-less-than-a-block-is-told test-resync resync.c \
-  '      if (bad->length < BAD_BLOCK_BYTES)
-        continue;' '      ;'
+  'return p->length < BAD_BLOCK_BYTES || !(told' 'return !(told'
 mutant end-of-leases-settles test-resync resync.c \
   'return r->mode != RESYNC_AT_LEASES_END &&
          (r->ranges' 'return (r->ranges'

@@ -439,11 +439,39 @@ test_bad (void)
   tell_bad (1, ENOTCONN);
   want_over (0, false);
 
-  /* One has gone out. */
+  /* One has gone out: there is no other to be read by turns with. */
   begin_bad ();
   copy_with_a_bad_block (true, 0);
   states[1] = MEMBER_OUT;
   want_over (0, false);
+}
+
+/* A third copy is not there, or has joined since: two are told. */
+static void
+test_bad_of_those_in_sync (void)
+{
+  for (unsigned joined = 0; joined < 2; joined++) {
+    configure (LAYOUT_RAID1, 3, BLOCK, MiB (4));
+    states[1] = MEMBER_OUT;
+    set_bit (0, 0);
+    begin (RESYNC_AT_ATTACH, 3);
+    for (unsigned again = 0; again < 2; again++) {
+      read_from (0, BLOCK, 0, EIO);
+      read_from (0, BLOCK, 2, EIO);
+      if (again)
+        continue;
+      act_of (RESYNC_OPEN, 0, 0);
+      act_of (RESYNC_OPEN, 2, 0);
+    }
+    copy_blocks (BLOCK, 0);
+    if (joined)
+      states[1] = MEMBER_IN_SYNC;
+    tell_bad (0, 0);
+    tell_bad (2, 0);
+    want_settled (0, 0, 0);
+    want_settled (0, 0, MiB (4));
+    want_over (0, true);
+  }
 }
 
 static void
@@ -457,12 +485,13 @@ test_bad_without_doors (void)
   copy_with_a_bad_block (false, 0);
   want_over (0, false);
 
-  /* Not all members are there: no door is opened. */
+  /* A member that is not there is not asked. */
   begin_bad ();
-  states[1] = MEMBER_OUT;
-  read_from (0, BLOCK, 0, EIO);
-  read_from (0, BLOCK, 0, EIO);
-  read_from (BLOCK, BLOCK, 0, 0);
+  states[0] = MEMBER_OUT;
+  read_from (0, BLOCK, 1, EIO);
+  act_of (RESYNC_OPEN, 1, 0);
+  read_from (0, BLOCK, 1, EIO);
+  read_from (BLOCK, BLOCK, 1, 0);
   resync_free (r);
 }
 
@@ -840,28 +869,31 @@ run (bool *settled)
 static void
 check (bool settled)
 {
-  bool any = false, whole = true;
+  bool untold = false;
 
-  for (unsigned m = 0; m < l.members; m++)
-    whole &= states[m] == MEMBER_IN_SYNC;
   for (uint64_t at = 0; at < l.size; at += GRAIN) {
     uint64_t block = at / GRAIN;
     struct layout_piece p;
     bool bad = true, mine = ours (at);
+    unsigned copies = 0;
 
     layout_map (&l, at, GRAIN, &p);
     for (unsigned c = 0; c < p.copies; c++)
-      bad &= spoiled[c][block] || states[p.copy[c].member] != MEMBER_IN_SYNC;
+      if (states[p.copy[c].member] == MEMBER_IN_SYNC) {
+        bad &= spoiled[c][block];
+        copies++;
+      }
     if (!dirty (&p) || bad || !mine)
       CHECK (wrote[block] == -1);
     else
       CHECK (wrote[block] >= 0 && is_newest (&p, block, wrote[block]));
     bad &= mine && dirty (&p);
-    any |= bad;
+    untold |= bad && copies < 2;
     for (unsigned c = 0; c < p.copies; c++)
-      CHECK (told[p.copy[c].member][block] == (bad && whole));
+      CHECK (told[p.copy[c].member][block] ==
+             (bad && copies > 1 && states[p.copy[c].member] == MEMBER_IN_SYNC));
   }
-  CHECK (settled == (whole || !any));
+  CHECK (settled == !untold);
   for (unsigned m = 0; m < l.members; m++) {
     unsigned fall = 0;
 
@@ -907,6 +939,7 @@ main (void)
   test_errors ();
   test_flush_fails ();
   test_bad ();
+  test_bad_of_those_in_sync ();
   test_bad_without_doors ();
   test_much_is_bad ();
   test_end ();

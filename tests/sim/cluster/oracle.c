@@ -251,7 +251,7 @@ oracle_check_stable (unsigned g, uint64_t floor, const char *what)
       continue;
     /* Where more than the base is promised it was written, which has mended the spot, or
      * the spot came later, and has that.  Of the base a spot that is in no list may lack
-     * what the other copy had when the writer let clients in: while a member is out
+     * what the other copy had when the writer let clients in: while that is not in-sync
      * nothing is put into a list, and bits stay.
      */
     if (floor == 0 && d->slots[at->slot].spot)
