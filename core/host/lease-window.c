@@ -7,6 +7,18 @@
 
 #define WEIGHT_BASE 0.8 /* the paper's n */
 
+static uint64_t
+end_of (const struct array_range *r)
+{
+  return r->offset + r->length;
+}
+
+static unsigned
+kept (const struct lease_window *w)
+{
+  return w->count < LEASE_EVENTS ? w->count : LEASE_EVENTS;
+}
+
 void
 lease_window_note (struct lease_window *w, const struct array_range *range,
                    bool revoke, uint64_t now_ms)
@@ -14,6 +26,28 @@ lease_window_note (struct lease_window *w, const struct array_range *range,
   w->event[w->count++ % LEASE_EVENTS] = (struct lease_event) {
     .at_ms = now_ms, .range = *range, .revoke = revoke
   };
+}
+
+void
+lease_window_got (struct lease_window *w, const struct lease_wish *ask,
+                  const struct array_range *granted)
+{
+  const struct array_range *must = &ask->must, *wish = &ask->wish;
+  uint64_t start = wish->offset, end = end_of (wish);
+
+  if (must->offset < granted->offset || end_of (must) > end_of (granted))
+    return;
+  if (start < granted->offset)
+    start = granted->offset;
+  if (end > end_of (granted))
+    end = end_of (granted);
+  for (unsigned i = 0; i < kept (w); i++) {
+    struct lease_event *e = &w->event[i];
+
+    if (!e->revoke && e->range.offset == must->offset &&
+        e->range.length == must->length)
+      e->range = (struct array_range) { start, end - start };
+  }
 }
 
 /* The logarithm of x to the base n, for x up to 1; straight between powers of n. */
@@ -35,18 +69,6 @@ weight (uint64_t age_ms)
   return t <= WEIGHT_BASE      ? logarithm (t)
          : t < 1 / WEIGHT_BASE ? 1
                                : 1 / logarithm (1 / t);
-}
-
-static uint64_t
-end_of (const struct array_range *r)
-{
-  return r->offset + r->length;
-}
-
-static unsigned
-kept (const struct lease_window *w)
-{
-  return w->count < LEASE_EVENTS ? w->count : LEASE_EVENTS;
 }
 
 /* The gets that form a run with the request, as bits; what they span is in *run. */
@@ -105,21 +127,26 @@ lease_window_wish (const struct lease_window *w,
 {
   uint64_t bytes = lease_window_bytes (w, request, now_ms), down = bytes / 2;
   uint64_t start = request->offset, end = end_of (request);
+  uint64_t newest = 0, oldest = 0;
   struct array_range run;
   uint64_t gets = run_of (w, request, &run);
 
   if (bytes == 0)
     return *request;
-  /* From the newest get of the run on that is another place. */
-  for (unsigned n = 0; n < kept (w); n++) {
+  /* Those that wait at once, which may be asked for at once, have come in no order: one
+   * of them says nothing.
+   */
+  for (unsigned n = 0, seen = 0; n < kept (w) && seen <= LEASE_ASKS_MAX; n++) {
     unsigned i = (w->count - 1 - n) % LEASE_EVENTS;
-    const struct array_range *r = &w->event[i].range;
 
-    if (!(gets >> i & 1) || r->offset == start)
+    if (!(gets >> i & 1))
       continue;
-    down = r->offset < start ? 0 : bytes;
-    break;
+    oldest = w->event[i].range.offset;
+    if (seen++ == 0)
+      newest = oldest;
   }
+  if (newest != oldest)
+    down = newest < oldest ? bytes : 0;
   start -= down < start ? down : start;
   end = bytes - down < size - end ? end + bytes - down : size;
   start -= start % LEASE_REGION_BYTES;

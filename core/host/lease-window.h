@@ -8,7 +8,8 @@
  *   LEASE_WINDOW_INIT × (sum over gets − sum over revokes), from 0 to LEASE_WINDOW_MAX
  *
  * over the gets that form one run up to the request (with gaps of LEASE_RUN_GAP at
- * most), and the revokes that meet that run.
+ * most), and the revokes that meet that run.  A get is one of all that it has brought: so
+ * a stream is one run, though its next get comes only where that ends.
  */
 
 #ifndef WEFT_LEASE_WINDOW_H
@@ -24,6 +25,13 @@
 #define LEASE_RUN_GAP KiB (64)
 #define LEASE_EVENTS 64 /* the last ones count */
 
+/* What is asked for, or asked back: `must` all of it; of `wish`, which contains it,
+ * what is to be had around it.
+ */
+struct lease_wish {
+  struct array_range must, wish;
+};
+
 struct lease_event {
   uint64_t at_ms;
   struct array_range range;
@@ -36,14 +44,17 @@ struct lease_window { /* begins as zeros */
 
 void lease_window_note (struct lease_window *w, const struct array_range *range,
                         bool revoke, uint64_t now_ms);
+/* This was granted, and what was asked for may lie in it. */
+void lease_window_got (struct lease_window *w, const struct lease_wish *ask,
+                       const struct array_range *granted);
 /* The bytes beside this request that are worth asking for, the request noted before. */
 uint64_t lease_window_bytes (const struct lease_window *w,
                              const struct array_range *request,
                              uint64_t now_ms);
 
-/* The request with these bytes: ahead of it where it goes on after the last get of its
- * run, before it where it goes down, else half on either side; rounded out to regions,
- * within an array of this size.
+/* The request with these bytes: ahead of it where its run goes up, from the oldest to the
+ * newest of its last gets (one more than an ask has), before it where it goes down, else
+ * half on either side; rounded out to regions, within an array of this size.
  */
 struct array_range lease_window_wish (const struct lease_window *w,
                                       const struct array_range *request,

@@ -580,9 +580,13 @@ lessee_granted (struct lessee *l, int status, bool declare,
     set (&got, &granted[i], 1);
   for (unsigned i = 0; i < l->tainted.count; i++)
     spans_set (&got, l->tainted.span[i].start, l->tainted.span[i].end, 0);
-  for (unsigned i = 0; i < got.count && n < room; i++)
-    granted[n++] = (struct array_range) { got.span[i].start,
-                                          got.span[i].end - got.span[i].start };
+  for (unsigned i = 0; i < got.count && n < room; i++) {
+    granted[n] = (struct array_range) { got.span[i].start,
+                                        got.span[i].end - got.span[i].start };
+    for (unsigned k = 0; k < l->asks; k++)
+      lease_window_got (&l->window, &l->ask[k], &granted[n]);
+    n++;
+  }
   spans_free (&got);
   return n;
 }

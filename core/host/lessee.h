@@ -42,13 +42,7 @@
 
 #include "array/array.h"
 #include "base/bounds.h"
-
-/* What is asked for, or asked back: `must` all of it; of `wish`, which contains it,
- * what is to be had around it.
- */
-struct lease_wish {
-  struct array_range must, wish;
-};
+#include "host/lease-window.h"
 
 /* How large a wish is. */
 enum lessee_kind {

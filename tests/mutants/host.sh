@@ -290,7 +290,18 @@ mutant window-of-the-paper-as-printed test-lease-window lease-window.c \
 mutant window-of-all-gets test-lease-window lease-window.c \
   'r->offset > end + LEASE_RUN_GAP ||' '0 ||'
 mutant wish-goes-up-only test-lease-window lease-window.c \
-  'down = r->offset < start ? 0 : bytes;' 'down = 0;'
+  'down = newest < oldest ? bytes : 0;' 'down = 0;'
+mutant wish-by-the-newest-alone test-lease-window lease-window.c \
+  'seen <= LEASE_ASKS_MAX' 'seen <= 1'
+mutant window-of-wants-alone test-lease-window lease-window.c \
+  'e->range = (struct array_range) { start, end - start };' ';'
+mutant window-is-not-told-of-grants test-lessee lessee.c \
+  'lease_window_got (&l->window, &l->ask[k], &granted[n]);' ';'
+mutant window-of-what-others-kept test-lease-window lease-window.c \
+  '    end = end_of (granted);' '    ;'
+mutant window-beyond-its-wish test-lease-window lease-window.c \
+  'start = wish->offset, end = end_of (wish);' \
+  'start = granted->offset, end = end_of (granted);'
 mutant wish-beyond-the-end test-lease-window lease-window.c \
   '  if (end > size)
     end = size;' '  ;'

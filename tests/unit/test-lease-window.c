@@ -123,6 +123,33 @@ test_run (void)
 }
 
 static void
+test_got (void)
+{
+  struct array_range must = at (64, 4), all = at (0, 4096);
+  struct lease_wish ask = { must, at (64, 1024) };
+  uint64_t one;
+
+  begin ();
+  note (64, false, START);
+  one = window (64, START);
+  note (64 + 1024, false, START);
+  CHECK (about (window (64 + 1024, START), one)); /* as yet it is another run */
+  lease_window_got (&w, &ask, &must);
+  CHECK (about (window (64 + 1024, START), one));
+  lease_window_got (&w, &ask, &all); /* no more than was wished for */
+  CHECK (about (window (64 + 1024, START), 2 * one));
+  CHECK (window (2048, START) == 0);
+  /* And not what others kept. */
+  begin ();
+  note (64, false, START);
+  note (64 + 1024, false, START);
+  all = at (0, 512);
+  lease_window_got (&w, &ask, &all);
+  CHECK (about (window (64 + 1024, START), one));
+  CHECK (about (window (512 + 32, START), one));
+}
+
+static void
 test_wish (void)
 {
   struct array_range r;
@@ -143,6 +170,17 @@ test_wish (void)
   note (1016, false, START);
   r = wish (1016, SIZE);
   CHECK (r.offset == 0 && r.offset + r.length == KiB (1024));
+  /* Those that wait at once have come in any order, and go up all the same. */
+  begin ();
+  for (unsigned i = 0; i < LEASE_ASKS_MAX; i++)
+    note (2048 + 4 * i, false, START);
+  for (unsigned i = 0; i < LEASE_ASKS_MAX; i++)
+    note (2048 + 4 * (LEASE_ASKS_MAX + (7 * i + 8) % LEASE_ASKS_MAX), false,
+          START);
+  for (unsigned i = 0; i < LEASE_ASKS_MAX; i++) {
+    r = wish (2048 + 4 * (LEASE_ASKS_MAX + i), SIZE);
+    CHECK (r.offset >= KiB (2048) && r.offset + r.length > KiB (8192));
+  }
   /* Just what is needed. */
   r = wish (8192, SIZE);
   CHECK (r.offset == KiB (8192) && r.length == KiB (4));
@@ -155,6 +193,7 @@ main (void)
   test_figures ();
   test_monotone ();
   test_run ();
+  test_got ();
   test_wish ();
   return 0;
 }

@@ -194,6 +194,12 @@ test_ask (void)
   wants (1024, 4);
   want_ask (1024, 4);
   CHECK (a.ask[0].wish.offset < KiB (1024) && a.ask[0].wish.length > KiB (400));
+  /* The next get goes on where all that was granted ends, not at what was needed. */
+  granted (1024, 256);
+  asked (1280, 4);
+  want_ask (1280, 4);
+  CHECK (a.ask[0].wish.offset == KiB (1280));
+  CHECK (a.ask[0].wish.length > KiB (900));
 }
 
 /* When it is asked again. */
