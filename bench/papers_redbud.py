@@ -5,6 +5,10 @@ from papers_base import KIB, SEQUENTIAL, Paper, one, ratio
 from table import markdown, number
 
 
+# What `weftd` counts of each session.
+COUNTED = {"gets": "granted", "revokes": "asked back"}
+
+
 class Redbud(Paper):
     """Of leases; the ways are what is compared.  Before each run the array processes
     are started again, so that nobody has leases but the first, which begins with all."""
@@ -36,16 +40,28 @@ class Redbud(Paper):
                 for length in self.alone:
                     work = ("write", length, a.depth, (*SEQUENTIAL, "flush"))
                     self.fresh(h)
-                    self.note(name, 1, f"{length // KIB} KiB",
-                              one(h, work, h.users[1:2], a.part // length))
+                    self.note(name, 1, f"{length // KIB} KiB", self.counted(
+                        h, a.part // length,
+                        lambda: one(h, work, h.users[1:2], a.part // length)))
                 for clients in a.clients:
-                    self.fresh(h)
-                    self.note(name, clients, "write own, read others'",
-                              self.turns(h, h.users[:clients]))
-                    self.fresh(h)
-                    self.note(name, clients, "write every n-th",
-                              self.interleaved(h, h.users[:clients]))
+                    users = h.users[:clients]
+                    for work, does in (("write own, read others'", self.turns),
+                                       ("write every n-th", self.interleaved)):
+                        self.fresh(h)
+                        self.note(name, clients, work, self.counted(
+                            h, clients * a.part // (64 * KIB), lambda: does(h, users)))
         self.save()
+
+    def counted(self, h, writes, run):
+        """What it returns, and how many leases were granted and asked back meanwhile, of
+        each write."""
+        def seen(kind):
+            return sum(s[kind] for s in h.get("/api/v1/arrays/a/leases")["sessions"])
+
+        before = {kind: seen(kind) for kind in COUNTED}
+        result = run()
+        result.update({kind: (seen(kind) - n) / writes for kind, n in before.items()})
+        return result
 
     def turns(self, h, users):
         """Each writes its part, and reads that of the next one."""
@@ -74,16 +90,21 @@ class Redbud(Paper):
 
     def show(self):
         print(self.title() + "; MB/s of all clients together")
-        rows = []
+        rows, counts = [], []
         for part, points in self.parts().items():
             for x, point in points.items():
                 rate = {name: self.rate(name, *point) for name in self.arrays}
-                first = x == next(iter(points))
-                rows.append([f"{part}: {x}" if first else x, *map(number, rate.values()),
+                title = f"{part}: {x}" if x == next(iter(points)) else x
+                rows.append([title, *map(number, rate.values()),
                              ratio(rate["adaptive"], rate["token"]),
                              ratio(rate["adaptive"], rate["naive"])])
+                counts.append([title, *(number(self.rate(name, *point, what))
+                                        for what in COUNTED for name in self.arrays)])
         print("\n" + markdown(
             ["", *self.arrays, "adaptive ÷ token", "adaptive ÷ naive"], rows))
+        print("\nof a write, leases that were granted and asked back\n\n" + markdown(
+            ["", *(f"{name}: {what}" for what in COUNTED.values()
+                   for name in self.arrays)], counts))
 
     def panels(self):
         # Sizes and clients are words: each has its place, as far from the next as others.

@@ -218,6 +218,14 @@ ask (struct worker *w, const struct lessee_action *a)
   count = lessee_granted (c->lessee, status, must_declare (w, status), granted,
                           count, RANGES_MAX, clock_ms ());
   pthread_mutex_unlock (&c->lock);
+  for (unsigned i = 0; weft_debug_control && i < a->asks; i++)
+    nbdkit_debug ("weft: leases: asked for %" PRIu64 " bytes from %" PRIu64
+                  " on, better %" PRIu64 " from %" PRIu64 " on",
+                  a->ask[i].must.length, a->ask[i].must.offset,
+                  a->ask[i].wish.length, a->ask[i].wish.offset);
+  for (unsigned i = 0; weft_debug_control && i < count; i++)
+    nbdkit_debug ("weft: leases: got %" PRIu64 " bytes from %" PRIu64 " on",
+                  granted[i].length, granted[i].offset);
   /* Nothing of it is left before lessee_asked: the array engine has it by then. */
   if (count > 0)
     engine_lease_grant (c->engine, granted, count);
