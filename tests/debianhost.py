@@ -2,9 +2,11 @@
 namespace of its own on a bridge: hosts as administrators have them.
 """
 
+import itertools
 import os
 import pathlib
 import signal
+import string
 import subprocess
 import time
 
@@ -104,8 +106,10 @@ class Host:
 class Network:
     """Namespaces on a bridge."""
 
+    letters = itertools.cycle(string.ascii_lowercase)
+
     def __init__(self):
-        self.tag = f"wp{os.getpid() % 100000}"
+        self.tag = f"wp{os.getpid() % 100000}{next(self.letters)}"
         self.made = []
         self._add("sw")
         self.ip("sw", "link", "add", "br0", "type", "bridge")

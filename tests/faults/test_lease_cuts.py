@@ -5,33 +5,38 @@ Topology: a network namespace for each of weftd, four members and nine array pro
           (tests/netcluster.py); each of seven shares a run of sectors with the two
           others, whose lines stay whole, and has one that these want when it is cut off.
 Cause: blackhole routes, both ways or one way: of four at one moment, when these are ended
-       of three; and their removal when all are.  In a cluster of its own: of weftd.
+       of three; and their removal when all are.  Each in a cluster of its own: of weftd;
+       of who recovers what another had that has died, from a member.
 Pass:  who does not hear weftd, or is not heard by it, is ended when it was silent for 10 s,
        and who is without a member that others reach when it was so for 10 s; not before,
        and the two others never.  These wait for no longer than that and a recovery takes,
        and where nobody else writes for nothing.  All requests of the ended fail with
-       ESHUTDOWN, as soon as they can hear of it, and nothing of theirs comes later.  Where
-       it was weftd that nobody reached, nobody is ended.  For
-       each sector there is an order of all that was done that explains all that was read;
-       in the end all copies are alike.
+       ESHUTDOWN, as soon as they can hear of it, and nothing of theirs comes later; what
+       they were to recover another one recovers.  Where it was weftd that nobody reached,
+       nobody is ended.  For each sector there is an order of all that was done that
+       explains all that was read; in the end all copies are alike.
 """
 
 import contextlib
 import datetime
+import os
 import random
+import threading
 import time
 
+import nbd
 import pytest
 
-from copies import check_copies, model_of
+from copies import Copies, check_copies, files_of, model_of
 from nbdclient import connected
 from nbdkitproc import Nbdkit
 from netcluster import NetCluster
 from sectorhistory import SECTOR, Client, History
-from wefttest import eventually
+from wefttest import Stopwatch, at_once, eventually
 
 REGION = 2 << 20
 TTL_S, APART_S, QUIET_S = 10, 10, 2  # SESSION_TTL_MS, APART_MS, QUIET_MS
+NOTICED_S = 3  # STRANGER_NS and PROBE_NS
 # From when it may be ended until it is; from its end until another has what it had.
 ENDS_S, RECOVERED_S = 5, 5
 SILENT = "it was silent, and others write"
@@ -71,6 +76,25 @@ def sharing(net, close, hosts):
         for h in hosts}
 
 
+def sessions_of(net):
+    return {s["node"]: s for s in net.get("/api/v1/sessions")["sessions"]}
+
+
+def ended_of(net):
+    """Of each when, and why, in weftd's words."""
+    found = {}
+    for line in net.get("/api/v1/log?limit=1000&text=evicted")["log"]:
+        node = line["text"].split(",")[0].removeprefix("Node ")
+        at = datetime.datetime.fromisoformat(line["at"].replace("Z", "+00:00"))
+        found[node] = at.timestamp(), line["text"]
+    return found
+
+
+def all_recovered(net):
+    leases = net.get("/api/v1/arrays/a/leases")
+    return leases["orphan_bytes"] == 0 and leases["recoverer"] is None
+
+
 class World:
     def __init__(self, net, seed, close):
         self.net, self.history, rng = net, History(), random.Random(seed)
@@ -95,18 +119,6 @@ class World:
     def others(self):
         return [one for some in self.left.values() for one in some] + [self.alone]
 
-    def nodes(self):
-        return {s["node"] for s in self.net.get("/api/v1/sessions")["sessions"]}
-
-    def ended(self):
-        """Of each when, and why, in weftd's words."""
-        found = {}
-        for line in self.net.get("/api/v1/log?limit=1000&text=evicted")["log"]:
-            node = line["text"].split(",")[0].removeprefix("Node ")
-            at = datetime.datetime.fromisoformat(line["at"].replace("Z", "+00:00"))
-            found[node] = at.timestamp(), line["text"]
-        return found
-
     def go(self, why):
         """The lines are cut of those who are to be ended for this."""
         some = [v for v, (_, reason) in CUTS.items() if reason is why]
@@ -124,9 +136,9 @@ class World:
             for v in some:
                 if v not in noticed and " is lost: " in self.hosts[v].log():
                     noticed[v] = time.time()
-            return not self.nodes() & set(some)
+            return not set(sessions_of(self.net)) & set(some)
         eventually(over, 60, what=f"{some} to be ended")
-        ended = self.ended()
+        ended = ended_of(self.net)
         assert set(ended) == {*self.counts, *some}
         for v in some:
             at, text = ended[v]
@@ -141,10 +153,6 @@ class World:
                 assert one.longest < at - cut + RECOVERED_S, (v, one.longest)
             # Others have all that it had, so every member has confirmed its end.
             self.counts[v] = [one.count for one in self.dead[v]]
-
-    def all_recovered(self):
-        leases = self.net.get("/api/v1/arrays/a/leases")
-        return leases["orphan_bytes"] == 0 and leases["recoverer"] is None
 
     def no_more(self):
         """What the ended wrote, and were not answered for, is read now, or never."""
@@ -186,18 +194,89 @@ def test_who_goes(tmp_path, seed):
         w.go(APART)
         assert w.alone.longest < TTL_S / 2
 
-        eventually(w.all_recovered, what="all to be recovered")
+        eventually(lambda: all_recovered(net), what="all to be recovered")
         w.no_more()
         w.are_over([v for v, (_, why) in CUTS.items() if why is APART])
         net.heal()
         w.are_over(CUTS)
-        assert w.nodes() == set(LEFT)
+        assert set(sessions_of(net)) == set(LEFT)
         for one in w.others():
             one.until_done(5)
             one.end()
         w.history.check()
         net.in_sync()
         check_copies(net, model_of(net, net.layout, net.unit))
+
+
+# --- Who recovers --------------------------------------------------------------------
+
+
+def writing(handle, data, offset):
+    """What does so."""
+    def write():
+        with contextlib.suppress(nbd.Error):
+            handle.pwrite(data, offset)
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    return thread
+
+
+def a_recoverer_is_cut_off(directory, ways):
+    """From one member, when another host has died; a third wants what that one had."""
+    directory.mkdir()
+    with NetCluster(directory, clients=["n7", "n8", "n9"], attached=False) as net, \
+            contextlib.ExitStack() as close:
+        hosts = sharing(net, close, net.clients)
+        numbers = {n: s["session"] for n, s in sessions_of(net).items()}
+        # While nobody waits for it, the lowest of those that live is told to recover it.
+        recoverer, third, dead = sorted(numbers, key=numbers.get)
+        handles = {n: connected(h.uri) for n, h in hosts.items()}
+        model, data = model_of(net, net.layout, net.unit), os.urandom(REGION)
+        handles[dead].pwrite(data, REGION)
+        handles[dead].flush()
+        # The copies of what it writes last differ.
+        net.cut(dead, "h1")
+        writing(handles[dead], data, 3 * REGION)
+        with Copies(model, files_of(net)) as copies:
+            eventually(lambda: copies.different(
+                units=range(3 * REGION // net.unit, 4 * REGION // net.unit)), every=0.01)
+        hosts[dead].kill()
+        watch, wall = Stopwatch(disk=True), time.time() - time.monotonic()
+        for way, line in ("there", (recoverer, "h1")), ("back", ("h1", recoverer)):
+            if ways in (way, "both"):
+                net.cut(*line)
+        status, said = net.call("DELETE", f"/api/v1/sessions/{numbers[dead]}")
+        assert status == 200, said
+        eventually(lambda: net.get("/api/v1/arrays/a/leases")["recoverer"] ==
+                   numbers[recoverer], every=0.02, what=f"{recoverer} to be told")
+
+        write = writing(handles[third], data[:SECTOR], 2 * REGION - SECTOR)
+        write.join(2 * APART_S + RECOVERED_S)
+        assert not write.is_alive(), net.get("/api/v1/arrays/a")["waits_for"]
+        written = time.monotonic()
+        at, text = ended_of(net)[recoverer]
+        assert text.endswith(f"by weftd: {APART}."), text
+        assert APART_S < at - wall - watch.begin
+        assert watch.seconds(end=at - wall) < NOTICED_S + APART_S + ENDS_S
+        assert watch.seconds(at - wall, written) < RECOVERED_S
+        data = data[:-SECTOR] + data[:SECTOR]
+        assert handles[third].pread(REGION, REGION) == data
+        eventually(lambda: "every request fails from now on" in hosts[recoverer].log(),
+                   what=f"{recoverer} to say why it ends")
+        net.heal()
+        net.in_sync()
+        handles[third].flush()
+        assert handles[third].pread(REGION, REGION) == data
+        assert set(sessions_of(net)) == {third}
+        check_copies(net, model)
+
+
+@pytest.mark.long(20)
+@pytest.mark.timeout(120)
+@pytest.mark.xdist_group("many threads")
+def test_a_recoverer_is_cut_off(tmp_path):
+    at_once(lambda ways: a_recoverer_is_cut_off(tmp_path / ways, ways),
+            "both", "there", "back")
 
 
 # --- weftd itself --------------------------------------------------------------------
@@ -211,9 +290,6 @@ def test_weftd_is_cut_off(tmp_path, seed):
     rng, history = random.Random(seed), History()
     with NetCluster(tmp_path, clients=LEFT, attached=False) as net, \
             contextlib.ExitStack() as close:
-        def sessions():
-            return {s["node"]: s for s in net.get("/api/v1/sessions")["sessions"]}
-
         runs = {h: list(range(at, at + 16)) for h, at in
                 zip(LEFT, (0, REGION // SECTOR))}
         both_write = list(range(2 * REGION // SECTOR, 2 * REGION // SECTOR + 16))
@@ -226,26 +302,26 @@ def test_weftd_is_cut_off(tmp_path, seed):
             one.start()
         for one in all_clients:
             one.until_done(20)
-        before = sessions()
+        before = sessions_of(net)
         for h in net.hosts[1:]:
             net.cut(h, "w")
         net.cut("w", *net.hosts[1:])
-        eventually(lambda: not any(s["alive"] for s in sessions().values()),
+        eventually(lambda: not any(s["alive"] for s in sessions_of(net).values()),
                    TTL_S + ENDS_S, what="both to be silent")
         for one in own.values():
             one.until_done(5)
         net.heal("w", "n9", *(f"h{i}" for i in range(net.count)))
-        eventually(lambda: sessions()["n9"]["alive"], what="n9 to be heard")
+        eventually(lambda: sessions_of(net)["n9"]["alive"], what="n9 to be heard")
         time.sleep(2)  # some ticks, of 250 ms
-        assert {h: s["alive"] for h, s in sessions().items()} == \
+        assert {h: s["alive"] for h, s in sessions_of(net).items()} == \
             {"n8": False, "n9": True}
         net.heal()
-        eventually(lambda: sessions()["n8"]["alive"], what="n8 to be heard")
+        eventually(lambda: sessions_of(net)["n8"]["alive"], what="n8 to be heard")
         for one in all_clients:
             one.until_done(20)
         for one in all_clients:
             one.end()
-        assert {h: s["session"] for h, s in sessions().items()} == \
+        assert {h: s["session"] for h, s in sessions_of(net).items()} == \
             {h: s["session"] for h, s in before.items()}
         history.check()
         net.in_sync()
