@@ -228,7 +228,7 @@ def a_recoverer_is_cut_off(directory, ways):
             contextlib.ExitStack() as close:
         hosts = sharing(net, close, net.clients)
         numbers = {n: s["session"] for n, s in sessions_of(net).items()}
-        # While nobody waits for it, the lowest of those that live is told to recover it.
+        # Who waits for it is told to recover it, or else the one with the lowest number.
         recoverer, third, dead = sorted(numbers, key=numbers.get)
         handles = {n: connected(h.uri) for n, h in hosts.items()}
         model, data = model_of(net, net.layout, net.unit), os.urandom(REGION)
@@ -245,6 +245,7 @@ def a_recoverer_is_cut_off(directory, ways):
         for way, line in ("there", (recoverer, "h1")), ("back", ("h1", recoverer)):
             if ways in (way, "both"):
                 net.cut(*line)
+        writing(handles[recoverer], data[:SECTOR], REGION)
         status, said = net.call("DELETE", f"/api/v1/sessions/{numbers[dead]}")
         assert status == 200, said
         eventually(lambda: net.get("/api/v1/arrays/a/leases")["recoverer"] ==
