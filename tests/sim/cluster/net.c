@@ -271,6 +271,14 @@ client_hears (struct conn *c, struct nbd *n)
   nbd_unref (n);
 }
 
+/* The network breaks it, and no end wants that. */
+static void
+fail (struct conn *c)
+{
+  ends_broke (c);
+  conn_break (c);
+}
+
 static void
 arrives (struct event *e)
 {
@@ -302,7 +310,7 @@ arrives (struct event *e)
     client_hears (c, n);
   nbd_unref (n);
   if (!c->broken && flaky ())
-    conn_break (c);
+    fail (c);
   conn_unref (c);
   free (a);
 }
@@ -420,7 +428,7 @@ conn_break_some (unsigned a, unsigned b, unsigned percent)
     if (!c->broken &&
         (a == PARTIES || (p == a && q == b) || (p == b && q == a)) &&
         sim_chance (percent))
-      conn_break (c);
+      fail (c);
   }
 }
 

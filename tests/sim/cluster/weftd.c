@@ -80,6 +80,10 @@ take_step (struct cluster_step *s)
   struct pending *p = make (sizeof *p);
 
   p->step = s;
+  for (size_t i = 0; i < s->records_count; i++)
+    if (s->records[i]->kind == CLUSTER_RECORD_SESSION &&
+        !s->records[i]->deleted)
+      ends_judge (&s->records[i]->session);
   for (size_t i = s->outputs_count; i-- > 0;) {
     const struct cluster_output *o = &s->outputs[i];
 

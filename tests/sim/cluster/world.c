@@ -358,6 +358,7 @@ world_create (void)
        i++)
     w.host[i].start_at = sim_now;
   faults_begin ();
+  ends_begin ();
 }
 
 /* ---- Time ---- */

@@ -12,6 +12,7 @@
  *   leases.c   its leases
  *   clients.c  the workload      oracle.c what clients may be told
  *   oracle-shared.c, zones.c     the same, where leases come and go
+ *   oracle-ends.c  who was ended justly
  *   check.c    what must always be so
  *   faults.c, admins.c, copies.c  what goes wrong (faults.h)
  *
@@ -614,6 +615,12 @@ void shared_came (struct host_role *h, unsigned g);
 void shared_recovered (struct host_role *h, unsigned g);
 /* It begins to make copies equal, with this map. */
 void shared_recovers (const struct host_role *h);
+
+/* oracle-ends.c */
+void ends_begin (void);
+void ends_broke (const struct conn *c); /* by the network alone */
+/* weftd is about to store this. */
+void ends_judge (const struct cluster_session_record *s);
 
 /* ---- Checks (check.c) ---- */
 
