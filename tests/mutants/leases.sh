@@ -31,6 +31,9 @@ mutant L5-all-bits-fall sim-cluster-leases array-clear.c \
 # L6: a FLUSH covers what came with leases.
 mutant L6-no-flush-of-what-came sim-cluster-leases array-lease.c \
   'a->member[i].loose = a->former->wrote[i] = ++a->event' ''
+# P22: nobody is ended at once for a member that it has lost.
+mutant P22-one-loss-ends-it sim-cluster-leases cluster-end.c \
+  'return apart && s->apart_ms >= APART_MS' 'return apart'
 mutant leases-heartbeats-wait-always test-cluster-lease cluster-lease.c \
   'c->hurry |= s->poll == NULL' 'c->hurry |= false'
 mutant leases-heartbeats-never-wait test-cluster-lease cluster-lease.c \
