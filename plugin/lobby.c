@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -45,6 +46,16 @@
 
 /* So many may be accepted before the thread of the first begins. */
 #define ACCEPTED_MAX 256
+
+/* One comes in this time; so many may come at once after a pause; and so many are refused
+ * for each that comes.
+ */
+#define EACH_NS (1000000000 / LOBBY_ACCEPTS_S)
+#define ACCEPTS_AT_ONCE 8
+#define REFUSED_AT_ONCE 5
+
+/* Of so many that came last it is known whose they were. */
+#define CAME_MAX 64
 
 /* Whose connections count together: an address, of IPv6 its /64. */
 struct origin {
@@ -130,15 +141,65 @@ is_of (int fd, const struct sockaddr_storage *peer, socklen_t bytes)
          memcmp (&sa, peer, n) == 0;
 }
 
-/* In place of nbdkit's. */
+/* Sleep until the next one may come: the thread that accepts, and the many that it would
+ * make, had the processor for milliseconds together while who is in waits for it.
+ */
+static void
+take_turn (void)
+{
+  static uint64_t next_ns; /* of the one thread that accepts */
+  uint64_t now = clock_ns ();
+  struct timespec left = { 0 };
+
+  if (now > next_ns + ACCEPTS_AT_ONCE * EACH_NS)
+    next_ns = now - ACCEPTS_AT_ONCE * EACH_NS;
+  else if (now < next_ns) {
+    left.tv_nsec = (long) (next_ns - now);
+    nanosleep (&left, NULL);
+  }
+  next_ns += EACH_NS;
+}
+
+/* Is it of the address of which most came lately, while very many stand in the kernel's
+ * queue?  Then it is refused, for those behind it.
+ */
+static bool
+is_too_much (int listener, const struct sockaddr_storage *peer)
+{
+  static struct origin came[CAME_MAX]; /* of the one thread that accepts */
+  static unsigned came_count;
+  struct origin *o = &came[came_count++ % CAME_MAX];
+  struct tcp_info info;
+  socklen_t n = sizeof info;
+  unsigned alike = 0;
+
+  *o = origin_of (peer);
+  for (unsigned i = 0; i < CAME_MAX; i++)
+    alike += same (&came[i], o);
+  /* Of a socket that listens it is the length of its queue. */
+  return o->family != AF_UNSPEC && alike > CAME_MAX / 2 &&
+         getsockopt (listener, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 &&
+         info.tcpi_unacked >= LOBBY_QUEUE_MAX;
+}
+
+/* In place of nbdkit's, which accepts on one thread. */
 static int
 our_accept4 (int listener, struct sockaddr *peer, socklen_t *bytes, int flags)
 {
+  static const struct linger reset = { .l_onoff = 1 }; /* the cheapest end */
   struct sockaddr_storage sa;
   socklen_t n = sizeof sa;
-  int fd = accept4 (listener, (struct sockaddr *) &sa, &n, flags);
-  unsigned i;
+  unsigned i, refused = 0;
+  int fd;
 
+  take_turn ();
+  while ((fd = accept4 (listener, (struct sockaddr *) &sa, &n, flags)) != -1 &&
+         refused < REFUSED_AT_ONCE && is_too_much (listener, &sa)) {
+    setsockopt (fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    close (fd);
+    refused++;
+    n = sizeof sa;
+  }
   if (fd == -1)
     return -1;
   if (peer) {

@@ -23,6 +23,13 @@
 #define LOBBY_WAITING_MAX 256
 #define LOBBY_INSIDE_MAX 512
 
+/* At most so many come in a second, so that who is in goes on meanwhile; the others wait in
+ * the kernel's queue.  While so many are there, those are refused whose address has more
+ * than half of the last ones.
+ */
+#define LOBBY_ACCEPTS_S 2000
+#define LOBBY_QUEUE_MAX 256
+
 /* Raise the limit of descriptors as far as it goes, and share them out.  Once, before
  * the others.
  */

@@ -2,6 +2,15 @@
 # lobby.sh: mutants of plugin/lobby.c: who waits before a process's doors.  check says how
 # they are written.
 
+# Who comes.
+mutant all-come-at-once test-lobby lobby.c 'nanosleep (&left, NULL);' ';'
+mutant flood-is-let-in-as-it-comes test-lobby lobby.c \
+  'refused < REFUSED_AT_ONCE &&' '0 &&'
+mutant others-are-refused-with-the-flood test-lobby lobby.c \
+  'alike > CAME_MAX / 2 &&' ''
+mutant refused-while-there-is-room test-lobby lobby.c \
+  'info.tcpi_unacked >= LOBBY_QUEUE_MAX' '1'
+
 # Who waits.
 mutant one-address-has-all-places test-lobby lobby.c \
   'count_of (&c->origin, &waiting) > (waiting_max + 1) / 2' '0'

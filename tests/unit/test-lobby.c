@@ -249,6 +249,93 @@ all_go (void)
   count = 0;
 }
 
+/* ---- Who comes. ---- */
+
+/* Listens on the loopback; *at: where. */
+static int
+listens (struct sockaddr_in *at)
+{
+  socklen_t n = sizeof *at;
+  int fd = socket (AF_INET, SOCK_STREAM, 0);
+
+  *at = (struct sockaddr_in) { .sin_family = AF_INET };
+  at->sin_addr.s_addr = htonl (INADDR_LOOPBACK);
+  assert (fd != -1 && bind (fd, (struct sockaddr *) at, sizeof *at) == 0 &&
+          listen (fd, 4096) == 0 &&
+          getsockname (fd, (struct sockaddr *) at, &n) == 0);
+  return fd;
+}
+
+/* From 127.0.0.`host`, and goes again before it is accepted. */
+static void
+passes (const struct sockaddr_in *at, unsigned host)
+{
+  struct sockaddr_in from = { .sin_family = AF_INET };
+  int fd = socket (AF_INET, SOCK_STREAM, 0);
+
+  from.sin_addr.s_addr = htonl (INADDR_LOOPBACK - 1 + host);
+  assert (fd != -1 && bind (fd, (struct sockaddr *) &from, sizeof from) == 0 &&
+          connect (fd, (const struct sockaddr *) at, sizeof *at) == 0);
+  close (fd);
+}
+
+/* All that are in the queue.  How many of them came of this host. */
+static unsigned
+all_come (int listener, unsigned host)
+{
+  struct pollfd p = { .fd = listener, .events = POLLIN };
+  unsigned of_host = 0;
+
+  while (poll (&p, 1, 0) == 1) {
+    struct sockaddr_in from;
+    socklen_t n = sizeof from;
+    int fd = accepts (listener, (struct sockaddr *) &from, &n, SOCK_CLOEXEC);
+
+    assert (fd != -1);
+    of_host += from.sin_addr.s_addr == htonl (INADDR_LOOPBACK - 1 + host);
+    close (fd);
+  }
+  return of_host;
+}
+
+/* Many of one address: not faster than they may come, and nobody is refused. */
+static void
+test_pace (void)
+{
+  struct sockaddr_in at;
+  int listener = listens (&at);
+  const unsigned many = LOBBY_QUEUE_MAX / 2;
+  uint64_t begin;
+
+  for (unsigned i = 0; i < many; i++)
+    passes (&at, 7);
+  begin = clock_ns ();
+  assert (all_come (listener, 7) == many);
+  /* A tenth of them may have come at once. */
+  assert (clock_ns () - begin >=
+          many * 9 / 10 * (UINT64_C (1000000000) / LOBBY_ACCEPTS_S));
+  close (listener);
+}
+
+/* More than that: who comes of another address is let in, also where it is the fifth
+ * part of all.
+ */
+static void
+test_too_many (void)
+{
+  struct sockaddr_in at;
+  int listener = listens (&at);
+  const unsigned many = 2 * LOBBY_QUEUE_MAX;
+
+  for (unsigned i = 0; i < many; i++)
+    passes (&at, i % 5 == 4 ? 8 : 7);
+  assert (all_come (listener, 8) == many / 5);
+  for (unsigned i = 0; i < many; i++)
+    passes (&at, 7);
+  assert (all_come (listener, 7) < many * 9 / 10);
+  close (listener);
+}
+
 /* ---- Who waits. ---- */
 
 /* One address has half of the places, and its oldest makes room. */
@@ -429,6 +516,8 @@ main (void)
     test_inside ();
     test_unix ();
     test_network ();
+    test_pace ();
+    test_too_many ();
   }
   assert (descriptors () == before);
   return 0;
