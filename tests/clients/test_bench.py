@@ -276,13 +276,14 @@ def test_grants(kind, pattern):
 
 def test_flood():
     """All doors, at its smallest: it names those that miss the bound, if any does."""
-    p = run(SOURCE / "bench" / "flood", "--idle", "--rounds", "1", "--phase-s", "0.5",
+    p = run(SOURCE / "bench" / "flood", "--rounds", "1", "--phase-s", "0.5",
             "--after-s", "0", check=False)
     doors = re.findall(r"^at     (\w+)$", p.stdout, re.M)
     ratios = re.findall(r"^ratio  ([0-9.]+) ", p.stdout, re.M)
     made = re.findall(r"^made   ([0-9]+) ", p.stdout, re.M)
     assert doors == ["weftd", "https", "member", "array"] and len(made) == 4
     assert all(int(n) > 0 for n in made), p.stdout
-    missed = [door for door, ratio in zip(doors, ratios) if float(ratio) >= 3]
+    missed = [door for door, ratio in zip(doors, ratios) if float(ratio) >= 3
+              and len(os.sched_getaffinity(0)) > 1]
     assert re.findall(r"^flood: (\w+): the client's 99th", p.stderr, re.M) == missed
     assert p.returncode == (1 if missed else 0), p.stderr
