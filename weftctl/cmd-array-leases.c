@@ -57,9 +57,9 @@ heat_digit (uint64_t count)
 
 /* Nothing, where it is 0 in all of the line's cells. */
 static void
-print_heat (const json_t *map, size_t first, const char *label, const char *key)
+print_heat (const json_t *cells, size_t first, const char *label,
+            const char *key)
 {
-  const json_t *cells = json_object_get (map, "cells");
   char heat[LINE_CELLS + 1] = "";
   int last = 0;
 
@@ -73,17 +73,16 @@ print_heat (const json_t *map, size_t first, const char *label, const char *key)
 }
 
 static void
-print_line (const json_t *map, size_t first)
+print_line (const json_t *map, const json_t *cells, size_t first)
 {
-  const json_t *cells = json_object_get (map, "cells");
   char who[LINE_CELLS + 1] = "", offset[SIZE_TEXT_BYTES];
 
   for (size_t n = 0; n < LINE_CELLS && first + n < json_array_size (cells); n++)
     who[n] = cell_letter (map, json_array_get (cells, first + n));
   printf ("%10s  %s\n",
           size_text (first * json_number (map, "cell_bytes"), offset), who);
-  print_heat (map, first, "met", "conflicts");
-  print_heat (map, first, "asked back", "revokes");
+  print_heat (cells, first, "met", "conflicts");
+  print_heat (cells, first, "asked back", "revokes");
 }
 
 static void
@@ -132,7 +131,7 @@ print_waits (const json_t *map)
 static void
 print_map (const json_t *map)
 {
-  size_t cells = json_array_size (json_object_get (map, "cells"));
+  const json_t *cells = json_object_get (map, "cells");
   const char *name = json_text (map, "array");
   char size[SIZE_TEXT_BYTES];
 
@@ -148,8 +147,8 @@ print_map (const json_t *map)
           "(1 once, 2 from 4 times on, 3 from 16, 4 from 64)\n\n",
           name, size_text (json_number (map, "cell_bytes"), size),
           (json_int_t) json_number (map, "minutes"));
-  for (size_t i = 0; i < cells; i += LINE_CELLS)
-    print_line (map, i);
+  for (size_t i = 0; i < json_array_size (cells); i += LINE_CELLS)
+    print_line (map, cells, i);
   putchar ('\n');
   print_sessions (map);
   printf ("\n%s in %" JSON_INTEGER_FORMAT " leases; %" JSON_INTEGER_FORMAT
