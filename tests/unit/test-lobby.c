@@ -148,7 +148,8 @@ connects_by (unsigned host, bool six, bool ours)
   struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
   struct sockaddr_storage at;
   socklen_t n = sizeof at;
-  int listener = socket (six ? AF_INET6 : AF_INET, SOCK_STREAM, 0);
+  int listener = socket (six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK,
+                         0);
 
   assert (count <= GUESTS && listener != -1);
   from.sin_addr.s_addr = htonl (INADDR_LOOPBACK);
@@ -251,12 +252,12 @@ all_go (void)
 
 /* ---- Who comes. ---- */
 
-/* Listens on the loopback; *at: where. */
+/* Listens on the loopback; *at: where.  To accept where nobody is fails. */
 static int
 listens (struct sockaddr_in *at)
 {
   socklen_t n = sizeof *at;
-  int fd = socket (AF_INET, SOCK_STREAM, 0);
+  int fd = socket (AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 
   *at = (struct sockaddr_in) { .sin_family = AF_INET };
   at->sin_addr.s_addr = htonl (INADDR_LOOPBACK);
