@@ -181,8 +181,13 @@ const struct ca *auth_trust_signer (const struct auth *a, const char *node);
 bool auth_trust_renews (const struct auth *a, const char *node, const char *ca);
 /* The nodes that are waited for, with commas; NULL: none.  malloc'ed. */
 char *auth_trust_waits (struct auth *a, uint64_t wall_ms);
-/* Is it good, or good for getting the next one? */
-bool auth_could_return (const struct certificate *c, uint64_t wall_ms);
+/* A node that is, or could be back, at an address (into `address`) that this CA can't
+ * sign; NULL: none.
+ */
+const struct certificate *auth_trust_outside (const struct auth *a,
+                                              const struct ca *ca,
+                                              uint64_t wall_ms,
+                                              const char **address);
 /* What is signed by another CA than the one is of use no more. */
 void auth_trust_drop_old (struct auth *a, struct store_txn *t);
 

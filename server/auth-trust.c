@@ -125,8 +125,9 @@ is_good (const struct certificate *c, uint64_t wall_ms)
   return c->revoked == 0 && wall_ms < c->expires;
 }
 
-bool
-auth_could_return (const struct certificate *c, uint64_t wall_ms)
+/* Is it good, or good for getting the next one? */
+static bool
+could_return (const struct certificate *c, uint64_t wall_ms)
 {
   return c->revoked == 0 && wall_ms < c->expires + AUTH_RETURN_MS;
 }
@@ -141,9 +142,29 @@ is_waited_for (const struct auth *a, const struct certificate *c,
   case TRUST_SPREAD:
     return is_good (c, wall_ms) && !auth_trusts (a, c->node);
   case TRUST_RENEW:
-    return auth_could_return (c, wall_ms) && !has_renewed (a, c->node);
+    return could_return (c, wall_ms) && !has_renewed (a, c->node);
   }
   abort ();
+}
+
+const struct certificate *
+auth_trust_outside (const struct auth *a, const struct ca *ca, uint64_t wall_ms,
+                    const char **address)
+{
+  const struct certificate *c;
+  json_t *one;
+  size_t i;
+
+  TAILQ_FOREACH (c, &a->certificates, link) {
+    if (!could_return (c, wall_ms))
+      continue;
+    json_array_foreach (c->addresses, i, one) {
+      *address = json_string_value (one);
+      if (!ca_permits (ca, *address))
+        return c;
+    }
+  }
+  return NULL;
 }
 
 char *
@@ -224,7 +245,7 @@ view_nodes_of (struct auth *a, uint64_t wall_ms)
 
   TAILQ_FOREACH (c, &a->certificates, link) {
     view = json_object_get (seen, c->node);
-    if (!auth_could_return (c, wall_ms))
+    if (!could_return (c, wall_ms))
       continue;
     if (view == NULL) {
       view = json_pack ("{ss sb sb sb}", "node", c->node, "trusts",

@@ -27,22 +27,18 @@ static bool
 add (struct ca_networks *n, const uint8_t *address, unsigned size,
      unsigned bits)
 {
-  int family = size == 16 ? AF_INET6 : AF_INET;
-  uint8_t net[16], ones[16];
-  char net_text[46], mask_text[46];
+  struct ca_network *to = &n->network[n->count];
 
   if (n->count == CA_NETWORKS_MAX)
     return false;
+  n->count++;
+  to->size = size;
   for (unsigned i = 0; i < size; i++) {
     unsigned left = bits > 8 * i ? bits - 8 * i : 0;
 
-    ones[i] = left >= 8 ? 0xff : (uint8_t) (0xff00 >> left);
-    net[i] = address[i] & ones[i];
+    to->mask[i] = left >= 8 ? 0xff : (uint8_t) (0xff00 >> left);
+    to->address[i] = address[i] & to->mask[i];
   }
-  inet_ntop (family, net, net_text, sizeof net_text);
-  inet_ntop (family, ones, mask_text, sizeof mask_text);
-  snprintf (n->text[n->count++], CA_NETWORK_BYTES, "%s/%s", net_text,
-            mask_text);
   return true;
 }
 
@@ -67,30 +63,38 @@ ca_network (struct ca_networks *n, const char *text)
          add (n, bytes, size, (unsigned) bits);
 }
 
+void
+ca_network_print (const struct ca_network *n, char text[CA_NETWORK_BYTES])
+{
+  int family = n->size == 16 ? AF_INET6 : AF_INET;
+  char address[46], mask[46];
+
+  inet_ntop (family, n->address, address, sizeof address);
+  inet_ntop (family, n->mask, mask, sizeof mask);
+  snprintf (text, CA_NETWORK_BYTES, "%s/%s", address, mask);
+}
+
+bool
+ca_network_has (const struct ca_network *n, const char *address)
+{
+  bool six = strchr (address, ':') != NULL;
+  uint8_t bytes[16];
+  unsigned i = 0;
+
+  if (six != (n->size == 16) ||
+      inet_pton (six ? AF_INET6 : AF_INET, address, bytes) != 1)
+    return false;
+  while (i < n->size && (bytes[i] & n->mask[i]) == n->address[i])
+    i++;
+  return i == n->size;
+}
+
 bool
 ca_networks_have (const struct ca_networks *n, const char *address)
 {
-  int family = strchr (address, ':') ? AF_INET6 : AF_INET;
-  unsigned size = family == AF_INET6 ? 16 : 4;
-  uint8_t bytes[16], net[16], ones[16];
-
-  if (inet_pton (family, address, bytes) != 1)
-    return false;
-  for (unsigned k = 0; k < n->count; k++) {
-    const char *slash = strchr (n->text[k], '/');
-    unsigned i = 0;
-    char text[46];
-
-    snprintf (text, sizeof text, "%.*s", (int) (slash - n->text[k]),
-              n->text[k]);
-    if (inet_pton (family, text, net) != 1 ||
-        inet_pton (family, slash + 1, ones) != 1)
-      continue;
-    while (i < size && (bytes[i] & ones[i]) == net[i])
-      i++;
-    if (i == size)
+  for (unsigned i = 0; i < n->count; i++)
+    if (ca_network_has (&n->network[i], address))
       return true;
-  }
   return false;
 }
 

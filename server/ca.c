@@ -356,9 +356,13 @@ add_networks (X509 *x509, const struct ca_networks *n)
 
   if (n->count == 0)
     return;
-  for (unsigned i = 0; i < n->count; i++)
+  for (unsigned i = 0; i < n->count; i++) {
+    char text[CA_NETWORK_BYTES];
+
+    ca_network_print (&n->network[i], text);
     at += (size_t) snprintf (value + at, sizeof value - at, ",permitted;IP:%s",
-                             n->text[i]);
+                             text);
+  }
   add_extension (x509, x509, NID_name_constraints, value);
 }
 
@@ -555,38 +559,29 @@ ca_is_bound_to (const struct ca *ca, const struct ca_networks *networks)
   return same;
 }
 
-/* An address and its mask, one after the other. */
-static bool
-is_within (const ASN1_OCTET_STRING *network, const uint8_t *address, int bytes)
-{
-  const uint8_t *n = ASN1_STRING_get0_data (network);
-
-  if (ASN1_STRING_length (network) != 2 * bytes)
-    return false;
-  for (int i = 0; i < bytes; i++)
-    if ((address[i] & n[bytes + i]) != n[i])
-      return false;
-  return true;
-}
-
 bool
 ca_permits (const struct ca *ca, const char *address)
 {
   NAME_CONSTRAINTS *nc = X509_get_ext_d2i (ca->x509, NID_name_constraints, NULL,
                                            NULL);
-  int family = strchr (address, ':') ? AF_INET6 : AF_INET;
   bool found = !ca_is_constrained (ca);
-  uint8_t bytes[16];
 
-  if (inet_pton (family, address, bytes) == 1 && nc)
-    for (int i = 0; i < sk_GENERAL_SUBTREE_num (nc->permittedSubtrees); i++) {
-      const GENERAL_NAME *name =
-        sk_GENERAL_SUBTREE_value (nc->permittedSubtrees, i)->base;
+  for (int i = 0; nc && i < sk_GENERAL_SUBTREE_num (nc->permittedSubtrees);
+       i++) {
+    const GENERAL_NAME *name =
+      sk_GENERAL_SUBTREE_value (nc->permittedSubtrees, i)->base;
+    struct ca_network n;
 
-      found |= name->type == GEN_IPADD &&
-               is_within (name->d.iPAddress, bytes,
-                          family == AF_INET6 ? 16 : 4);
-    }
+    if (name->type != GEN_IPADD)
+      continue;
+    /* An address and its mask, one after the other. */
+    n.size = (unsigned) ASN1_STRING_length (name->d.iPAddress) / 2;
+    if (n.size != 4 && n.size != 16)
+      continue;
+    memcpy (n.address, ASN1_STRING_get0_data (name->d.iPAddress), n.size);
+    memcpy (n.mask, ASN1_STRING_get0_data (name->d.iPAddress) + n.size, n.size);
+    found |= ca_network_has (&n, address);
+  }
   NAME_CONSTRAINTS_free (nc);
   return found;
 }

@@ -35,14 +35,23 @@ struct ca_certificate {
 #define CA_NETWORKS_MAX 64
 #define CA_NETWORK_BYTES 96
 
-/* The networks that a CA signs addresses of, as "10.0.0.0/255.0.0.0". */
+struct ca_network {
+  unsigned size; /* of an address of it, and of its mask: 4 bytes, or 16 */
+  uint8_t address[16], mask[16];
+};
+
+/* The networks that a CA signs addresses of. */
 struct ca_networks {
-  char text[CA_NETWORKS_MAX][CA_NETWORK_BYTES];
+  struct ca_network network[CA_NETWORKS_MAX];
   unsigned count;
 };
 
 /* Take "10.0.0.0/8".  False: it is no network, or one too many. */
 bool ca_network (struct ca_networks *n, const char *text);
+/* "10.0.0.0/255.0.0.0" */
+void ca_network_print (const struct ca_network *n, char text[CA_NETWORK_BYTES]);
+/* The address may be any text. */
+bool ca_network_has (const struct ca_network *n, const char *address);
 /* Add those that nobody need be asked for: the private ones, and those of this host's
  * interfaces, as far as there is room.
  */

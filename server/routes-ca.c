@@ -102,24 +102,6 @@ parse_rotate (struct fields *f, struct request *r)
   fields_end (f);
 }
 
-/* A node that could be back, at an address that the next CA can't sign. */
-static const struct certificate *
-left_outside (const struct auth *a, const struct ca *next, uint64_t wall_ms,
-              const char **address)
-{
-  const struct certificate *c;
-
-  TAILQ_FOREACH (c, &a->certificates, link)
-    for (size_t i = 0;
-         auth_could_return (c, wall_ms) && i < json_array_size (c->addresses);
-         i++) {
-      *address = json_string_value (json_array_get (c->addresses, i));
-      if (!ca_permits (next, *address))
-        return c;
-    }
-  return NULL;
-}
-
 static void
 handle_rotate (struct loop *l, struct request *r)
 {
@@ -131,7 +113,7 @@ handle_rotate (struct loop *l, struct request *r)
   if (trust_phase (a->trust) == TRUST_ONE) {
     struct ca *next = trust_successor (a->trust);
     const char *address;
-    const struct certificate *c = left_outside (a, next, now, &address);
+    const struct certificate *c = auth_trust_outside (a, next, now, &address);
 
     if (c) {
       ca_free (next);

@@ -3,7 +3,7 @@
 # said anything about.  check says how they are written.
 
 mutant network-is-not-cut-to-its-bits test-networks ca-networks.c \
-  'net[i] = address[i] & ones[i];' 'net[i] = address[i];'
+  'to->address[i] = address[i] & to->mask[i];' 'to->address[i] = address[i];'
 mutant mask-ends-at-a-byte test-networks ca-networks.c \
   '(uint8_t) (0xff00 >> left)' '0'
 mutant network-longer-than-an-address test-networks ca-networks.c \

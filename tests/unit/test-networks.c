@@ -78,10 +78,12 @@ test_words (void)
                                      "/8",       "fd00::/129",   "fd00:/8",
                                      "",         "10.0.0.0/0x8", "10.0.0/8" };
   struct ca_networks n = { .count = 0 };
+  char text[CA_NETWORK_BYTES];
 
   for (unsigned i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
     assert (ca_network (&n, pairs[i][0]) && n.count == i + 1);
-    assert (strcmp (n.text[i], pairs[i][1]) == 0);
+    ca_network_print (&n.network[i], text);
+    assert (strcmp (text, pairs[i][1]) == 0);
   }
   for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
     assert (!ca_network (&n, bad[i]));
