@@ -245,15 +245,29 @@ disk_hears (struct disk *d, const struct message *m)
   d->join_epoch = m->order;
 }
 
+static bool
+is_over (const struct cluster_array_record *a, uint64_t session)
+{
+  for (unsigned i = 0; i < a->over_count; i++)
+    if (a->over[i].session == session)
+      return true;
+  return false;
+}
+
 static void
 host_granted (struct host *h, const struct message *m)
 {
   const struct cluster_session_record *s = stored_session (m->session);
   const struct cluster_array_record *a = stored_array (m->array);
 
-  assert (s && !s->ended && strcmp (s->instance, h->instance) == 0);
+  assert (s && strcmp (s->instance, h->instance) == 0);
   assert (a && a->epoch >= m->granted_epoch);
-  if (h->writable && !h->attached) {
+  /* Who comes at the same tick may have ended it: of that it hears by its next heartbeat,
+   * and members know.
+   */
+  if (s->ended)
+    assert (is_over (a, s->id));
+  else if (h->writable && !h->attached) {
     /* Or he was beside somebody who has ended since. */
     bool beside = s->part.length > 0;
 
