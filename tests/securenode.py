@@ -154,6 +154,7 @@ def beating(m):
 
 
 def attached(m, node, **more):
-    """When the array is ready for that."""
-    return eventually(lambda: m.beat(wait_ms=0) and node.call(
-        "POST", "/arrays/a/sessions", {**attach(node), **more})[0] == 201)
+    """When the array is ready for that, and its member has been asked to speak."""
+    with beating(m):
+        return eventually(lambda: node.call(
+            "POST", "/arrays/a/sessions", {**attach(node), **more})[0] == 201)

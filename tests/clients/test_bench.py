@@ -240,11 +240,14 @@ def test_papers_redbud(tmp_path):
         [*[(1, size) for size in sizes], (2, "write own, read others'"),
          (2, "write every n-th")]}
     assert all(len(runs) == 1 and runs[0]["MB/s"] > 0 for runs in points.values())
-    table = rows(p.stdout)
+    rates, counts = map(rows, p.stdout.split("of a write, leases"))
     for first in (f"one client writes: {sizes[0]}", *sizes[1:],
                   "each writes its own and reads another's: 2 clients",
                   "each of n writes every n-th 64 KiB: 2 clients"):
-        assert len(table[first]) == 5 and all(float(cell) > 0 for cell in table[first])
+        assert len(rates[first]) == 5 and all(float(cell) > 0 for cell in rates[first])
+        assert len(counts[first]) == 6 and all(float(cell) > 0 for cell in counts[first])
+    naive, token, *_ = map(float, counts[f"one client writes: {sizes[0]}"])
+    assert naive == 1 and token < naive
     check_plot(plot)
 
 

@@ -1,6 +1,8 @@
 """Nodes over the API: maintenance, drain, removal, eviction and jobs; every
 answer is held against docs/API/openapi.json."""
 
+from types import SimpleNamespace
+
 from apicaller import *
 from weftdlogin import Browser, first_login
 from wefttest import eventually
@@ -148,16 +150,13 @@ def test_an_eviction_has_a_name(tmp_path):
         admin = first_login(w, "kim")
         token = admin.call("POST", "/tokens", {"name": "night", "role": "admin"},
                            expect=201)[1]["token"]
-        disk = Disk(None, "n1")
-
-        def beat():
-            disk.obey(admin.call("POST", f"/disks/{disk.uuid}/heartbeat",
-                                 disk.body, expect=200)[1])
-        beat()
+        beats = Browser(w, token)
+        disk = Disk(SimpleNamespace(call=lambda method, path, *words, **more: beats.call(
+            method, path.removeprefix("/api/v1"), *words, **more)), "n1")
+        disk.start()
         admin.call("POST", "/arrays", {"name": "a", "layout": "raid-0",
                                        "disks": [disk.uuid]}, expect=201)
-        for _ in range(3):
-            beat()
+        eventually(lambda: admin.call("GET", "/arrays/a")[1]["state"] == "ready")
         for who, by in ((admin, "administrator kim at 127.0.0.1"),
                         (Browser(w, token), "token night at 127.0.0.1")):
             grant = admin.call("POST", "/arrays/a/sessions",
@@ -167,3 +166,4 @@ def test_an_eviction_has_a_name(tmp_path):
             p = admin.call("POST", f"{session}/heartbeat",
                            {"instance": "cafe", "epoch": 1}, expect=410)[1]
             assert p["detail"].endswith(f"it was evicted by {by}"), p
+        disk.stop()
