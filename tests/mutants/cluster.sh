@@ -621,7 +621,7 @@ mutant disk-is-taken-before-the-known-one-was-asked test-cluster-rules cluster-d
 mutant dead-waits-for-the-store test-cluster-service cluster-step.c \
   'return c->unsaid && number >= c->unsaid;' 'return c->unsaid;'
 mutant serves-beside-a-living-one test-cluster-service cluster-candidates.c \
-  'return holder == NULL || !holder->alive ||' 'return 1 ||'
+  'return holder == NULL || cluster_session_missed (c, holder) ||' 'return 1 ||'
 mutant serves-beside-one-that-is-let-in test-cluster-service cluster-candidates.c \
   'if (w->kind == WAIT_ATTACH && w->grant->writable)
       return false;' ''

@@ -26,7 +26,7 @@ mutant L4-granted-before-all-declare sim-cluster-leases cluster-lease.c \
   '    if (!s->lessee.declared)
       return false;' '    ;'
 # L5: no bit of a dead one falls before what it had is equal.
-mutant L5-all-bits-fall sim-cluster-leases array-clear.c \
+mutant L5-all-bits-fall sim-crashes array-clear.c \
   'a->clear.settle && !c->leases &&' 'a->clear.settle &&'
 # L6: a FLUSH covers what came with leases.
 mutant L6-no-flush-of-what-came sim-cluster-leases array-lease.c \

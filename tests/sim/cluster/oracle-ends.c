@@ -6,7 +6,7 @@
  *
  *   for silence    only who was stopped, or cut off from weftd, until just now; and while
  *                  others write who could be heard: if weftd was gone, or cut off from
- *                  all, each has its TTL again
+ *                  all, each has its TTL again (but not by one that comes anew)
  *   for its leases   not who can say what it has
  *   for a member   only who was without one that lives for APART_MS in all, and not for
  *                  long after what kept it from that
@@ -39,6 +39,7 @@ static struct line {
   uint64_t life; /* of the process */
   /* Until then; its timers stand until then also where faults_heal lets it go on. */
   uint64_t stopped;
+  uint64_t begun;   /* then it began to write; 0: not yet */
   uint64_t since;   /* then it can hear weftd, and be heard; 0: it can't */
   bool waits;       /* for a member, or to say that it has it again, ... */
   uint64_t without; /* ... for so many ns in all, ... */
@@ -103,10 +104,22 @@ look_at_members (const struct host_role *h, struct line *l, bool heard)
   }
 }
 
+/* Nobody who writes has reached weftd for long.  Where one has come anew, or is about to,
+ * weftd may hear that one first.
+ */
 static bool
 is_lull (void)
 {
-  return nobody_since && sim_now - nobody_since > LULL_NS;
+  if (nobody_since == 0 || sim_now - nobody_since <= LULL_NS)
+    return false;
+  for (unsigned i = 0; i < w.config.hosts; i++) {
+    const struct host_role *h = &w.host[i];
+    bool known = line[i].life == h->proc.life && line[i].begun;
+
+    if (known ? line[i].begun > nobody_since : h->proc.life && h->writable)
+      return false;
+  }
+  return true;
 }
 
 static void
@@ -121,6 +134,8 @@ look (void *nothing)
 
     if (l->life != h->proc.life)
       *l = (struct line) { .life = h->proc.life };
+    if (l->begun == 0 && works (h))
+      l->begun = sim_now;
     raise_to (&l->stopped, h->proc.frozen_until);
     heard = works (h) && up && !cut (&h->proc, &w.weftd.proc) &&
             l->stopped < sim_now;
