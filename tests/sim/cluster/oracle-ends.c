@@ -26,8 +26,10 @@
  * again, and two messages may be lost.
  */
 #define HEARD_NS (3 * SECOND)
-/* Who can reach a member has it after so long: it is given back after RECONNECT_MS_MAX. */
-#define BACK_NS (15 * SECOND)
+/* Who can reach a member has it after so long: it is given back after RECONNECT_MS_MAX, and
+ * when all who write are prepared for that, of whom one that is silent ends after its TTL.
+ */
+#define BACK_NS (30 * SECOND)
 /* APART_MS, but for what weftd hears later than it is so, and RECONNECT_CALM_MS. */
 #define WITHOUT_NS (9 * SECOND)
 #define CALM_NS (30 * SECOND)
