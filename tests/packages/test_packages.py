@@ -76,6 +76,8 @@ def check_confined(h):
         assert shown["MemoryMax"].isdigit()
         assert may_read(h, "weft-disk", f"/disks/{disk}")
         assert not may_read(h, "weft", f"/disks/{disk}")
+    shown = h.run("systemctl", "show", "-p", "CPUWeight", "weftd").stdout
+    assert shown.strip() == "CPUWeight=10"
     for user in ("weft", "weft-disk"):
         assert may_read(h, user, "/etc/weft/tls/client-key.pem")
     for user in ("weftd", "nobody"):
