@@ -65,10 +65,12 @@ mutant spare-at-once-after-maintenance test-cluster-node cluster-rebuild.c \
   'since = n->rec.maintenance_wall_ms;' ';'
 mutant spare-on-a-node-in-maintenance test-cluster-node cluster-rebuild.c \
   '!cluster_node_in_maintenance (c, d->rec.node) &&' ''
-mutant maintenance-hides-another-loss test-cluster-node cluster-verdict.c \
+mutant maintenance-hides-another-loss test-cluster-node cluster-verdict-array.c \
   'else if (unreachable > 0)
-    say (v, CLUSTER_ERROR,' 'else if (unreachable > 0)
-    say (v, CLUSTER_INFO,'
+    verdict_say (
+      v, CLUSTER_ERROR,' 'else if (unreachable > 0)
+    verdict_say (
+      v, CLUSTER_INFO,'
 
 # Removal and eviction.
 mutant node-with-members-goes test-cluster-node cluster-node.c \
@@ -114,9 +116,9 @@ mutant pause-of-nothing test-cluster-words cluster-member.c \
   'tune->has_paused && tune->paused && m->state == MEMBER_IN_SYNC' '0'
 mutant pause-outlives-its-rebuild test-cluster-words cluster-epoch.c \
   'member->paused = false;' ';'
-mutant pause-is-not-said test-cluster-words cluster-verdict.c \
+mutant pause-is-not-said test-cluster-words cluster-verdict-array.c \
   'if (a->rec.member[m].paused)' 'if (0)'
-mutant back-by-itself-before-it-is-heard test-cluster-words cluster-verdict.c \
+mutant back-by-itself-before-it-is-heard test-cluster-words cluster-verdict-array.c \
   'if (!d->heard || !d->spoke)' 'if (0)'
 mutant stuck-drain-is-green test-cluster-words cluster-verdict.c \
   'waits, sizeof waits, &passes) &&

@@ -1,0 +1,205 @@
+/* cluster-verdict-array.c: what the verdict says of one array. */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cluster-internal.h"
+#include "cluster-verdict.h"
+
+/* A change that takes longer is worth a word. */
+#define SLOW_MS 2000
+
+/* What keeps this member from being of use; NULL: nothing, or it is joining. */
+static const char *
+trouble (const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_disk *d = a->disk[m];
+
+  return a->rec.member[m].state == MEMBER_OUT
+           ? d->failed ? "has failed, and is out" : "is out"
+         : d->old_copy ? "is an old copy of its disk"
+         : d->failed   ? "has failed"
+         : !d->alive   ? "is silent"
+                       : NULL;
+}
+
+/* What is to be done about it.  That a member comes back by itself is said only when
+ * it has spoken since it went out: before, it may be dead, though weftd has not missed
+ * it yet.
+ */
+static const char *
+advice (const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_disk *d = a->disk[m];
+
+  if (a->rec.member[m].held)
+    return "It is held out: take it back, or replace it.";
+  if (d->old_copy && a->rec.member[m].state != MEMBER_OUT)
+    return "Put the right disk back.";
+  if (d->failed)
+    return "Replace its disk.";
+  if (!d->alive)
+    return "Start its member process again, or replace its disk.";
+  if (!d->heard || !d->spoke)
+    return "It has not been heard of since: if that lasts, start its member "
+           "process again, or replace its disk.";
+  if (a->rec.member[m].state == MEMBER_OUT && d->backoff_ms > 0)
+    return "It has gone out again soon after it was back: see to its "
+           "connection, or replace its disk.";
+  return "It comes back by itself.";
+}
+
+static void
+say_joining (struct verdict *v, const struct cluster *c,
+             const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_join *join = &a->disk[m]->join;
+  enum cluster_severity severity = cluster_node_in_maintenance (
+                                     c, a->disk[m]->rec.node)
+                                     ? CLUSTER_INFO
+                                     : CLUSTER_WARNING;
+  char words[320], todo[32];
+  unsigned percent = 0;
+
+  if (join->total_bytes > 0 && join->todo_bytes <= join->total_bytes)
+    percent = (unsigned) ((double) (join->total_bytes - join->todo_bytes) *
+                          100 / (double) join->total_bytes);
+  cluster_disk_words (a->disk[m], words, sizeof words);
+  cluster_bytes_words (join->todo_bytes, todo, sizeof todo);
+  if (join->phase < CLUSTER_JOIN_COPYING)
+    verdict_say (
+      v, severity, "Member %u (%s) of array %s is to be rebuilt%s%s.", m, words,
+      a->rec.name, join->waits[0] ? " and waits for " : "", join->waits);
+  else
+    verdict_say (
+      v, severity,
+      "Member %u (%s) of array %s is being rebuilt, %u %% is done and %s is "
+      "to do%s%s.",
+      m, words, a->rec.name, percent, todo,
+      join->waits[0] ? "; it waits for " : "", join->waits);
+  if (join->unreadable_bytes > 0)
+    verdict_say (
+      v, CLUSTER_ERROR,
+      "The rebuild of member %u of array %s found no readable copy of %s.", m,
+      a->rec.name,
+      cluster_bytes_words (join->unreadable_bytes, todo, sizeof todo));
+}
+
+/* Members that are not of use: how bad it is, and what to do. */
+static void
+say_trouble (struct verdict *v, const struct cluster *c,
+             const struct cluster_array *a)
+{
+  uint64_t exposed, unreachable, lost;
+  char bytes[32], who[420] = "it is being rebuilt", others[64] = "";
+  char words[320];
+  const char *name = a->rec.name, *what = "";
+  unsigned first = 0, count = 0, joining = 0;
+  bool expected = true; /* all of these are on nodes in maintenance */
+
+  for (unsigned m = a->layout.members; m-- > 0;) {
+    if (trouble (a, m)) {
+      if (count == 0 || !a->disk[first]->old_copy)
+        first = m; /* an old copy is named first */
+      count++;
+    }
+    else if (a->rec.member[m].state == MEMBER_JOINING)
+      joining++;
+    else
+      continue;
+    expected &= cluster_node_in_maintenance (c, a->disk[m]->rec.node);
+  }
+  if (count + joining == 0)
+    return;
+  if (count > 1)
+    snprintf (others, sizeof others, ", and %u more are away", count - 1);
+  if (count > 0) {
+    snprintf (who, sizeof who, "member %u (%s) %s%s", first,
+              cluster_disk_words (a->disk[first], words, sizeof words),
+              trouble (a, first), others);
+    what = cluster_node_in_maintenance (c, a->disk[first]->rec.node)
+             ? "Its node is in maintenance: no spare takes its place."
+             : advice (a, first);
+  }
+  cluster_array_exposure (a, &exposed, &unreachable, &lost);
+  cluster_bytes_words (unreachable ? unreachable : exposed, bytes,
+                       sizeof bytes);
+  if (lost > 0)
+    verdict_say (
+      v, CLUSTER_ERROR,
+      "Array %s has lost data: %s, and of %s no copy is left in its members. "
+      "Do not detach it, keep the disks as they are, and copy off what can "
+      "still be read.",
+      name, who, bytes);
+  else if (unreachable > 0)
+    verdict_say (
+      v, CLUSTER_ERROR,
+      "Array %s cannot serve %s of its data: %s. Nothing is lost if the "
+      "member comes back: %s.",
+      name, bytes, who,
+      a->disk[first]->old_copy ? "put the right disk back"
+                               : "start its process again");
+  else if (exposed > 0)
+    verdict_say (
+      v, expected ? CLUSTER_INFO : CLUSTER_WARNING,
+      "Array %s is degraded: %s, and %s %s %s; the next loss can take "
+      "data.%s%s",
+      name, who, bytes, exposed == 1 ? "has" : "have",
+      a->layout.copies > 2 ? "fewer copies than they should"
+                           : "only one copy left",
+      *what ? " " : "", what);
+}
+
+void
+verdict_array (struct verdict *v, const struct cluster *c,
+               const struct cluster_array *a)
+{
+  const struct cluster_session *writer = NULL;
+  const struct cluster_change *change = &a->rec.change;
+  char text[1500], words[32];
+  uint64_t bad;
+  bool waits;
+
+  if (cluster_array_doubted (c, a, text, sizeof text))
+    verdict_say (v, CLUSTER_ERROR, "Array %s stands still: %s.", a->rec.name,
+                 text);
+  waits = cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text);
+  if (!a->rec.ready) {
+    if (waits)
+      verdict_say (v, CLUSTER_INFO, "Array %s is being made and waits for %s.",
+                   a->rec.name, text);
+    return;
+  }
+  while ((writer = cluster_writer_next (a, writer)))
+    if (writer->stopped[0])
+      verdict_say (
+        v, CLUSTER_ERROR,
+        "Array %s has stopped: %s. Bring the member back, and it goes on by "
+        "itself; what was flushed is safe.",
+        a->rec.name, writer->stopped);
+  say_trouble (v, c, a);
+  bad = cluster_array_bad_bytes (a);
+  if (bad > 0)
+    verdict_say (
+      v, CLUSTER_ERROR,
+      "%s of array %s can't be read: no good copy was found; write them "
+      "anew from a backup (weftctl array bad-ranges %s says where they "
+      "lie).",
+      cluster_bytes_words (bad, words, sizeof words), a->rec.name, a->rec.name);
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (a->rec.member[m].state == MEMBER_JOINING && !trouble (a, m))
+      say_joining (v, c, a, m);
+    /* Nothing goes on before somebody says so. */
+    if (a->rec.member[m].paused)
+      verdict_say (
+        v, CLUSTER_WARNING,
+        "The rebuild of member %u of array %s is paused: weftctl rebuild "
+        "resume %s %u lets it go on.",
+        m, a->rec.name, a->rec.name, m);
+  }
+  if (waits && change->epoch && c->wall_ms > change->since_wall_ms + SLOW_MS)
+    verdict_say (v, CLUSTER_WARNING, "Array %s waits for %s.", a->rec.name,
+                 text);
+}
