@@ -44,6 +44,51 @@ http_refuse_body (struct mg_connection *conn, int status, const char *code,
   return status;
 }
 
+/* What is wrong with the headers that say where the body ends; NULL: nothing.  Two
+ * readers of an ambiguous request could find its end in two places, and the second would
+ * take the rest of the body for another request (RFC 9112, 6.3 and 11.2).
+ */
+static const char *
+framing_fault (const struct mg_request_info *info)
+{
+  unsigned lengths = 0, encodings = 0;
+
+  for (int i = 0; i < info->num_headers; i++) {
+    const char *name = info->http_headers[i].name;
+    const char *value = info->http_headers[i].value;
+
+    if (strcasecmp (name, "Content-Length") == 0) {
+      lengths++;
+      if (*value == '\0' || value[strspn (value, "0123456789")] != '\0')
+        return "Content-Length is not a number of bytes";
+    }
+    else if (strcasecmp (name, "Transfer-Encoding") == 0) {
+      encodings++;
+      if (strcasecmp (value, "chunked") != 0)
+        return "weftd knows no Transfer-Encoding but chunked";
+    }
+  }
+  if (lengths > 1)
+    return "the request has more than one Content-Length";
+  if (encodings > 1)
+    return "the request has more than one Transfer-Encoding";
+  if (lengths && encodings)
+    return "the request has both Content-Length and Transfer-Encoding";
+  if (encodings && strcmp (info->http_version, "1.1") != 0)
+    return "a Transfer-Encoding needs HTTP/1.1";
+  return NULL;
+}
+
+bool
+http_refuse_framing (struct mg_connection *conn)
+{
+  const char *fault = framing_fault (mg_get_request_info (conn));
+
+  if (fault)
+    http_refuse_body (conn, 400, NULL, "", fault);
+  return fault != NULL;
+}
+
 static void
 refuse_too_long (struct mg_connection *conn, size_t most)
 {

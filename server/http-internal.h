@@ -51,8 +51,13 @@ bool http_refuse_stranger (struct http *h, struct mg_connection *conn);
 bool http_take_caller (struct http *h, struct mg_connection *conn,
                        struct request *r);
 
-/* ---- http-body.c: each returns false where it has refused. ---- */
+/* ---- http-body.c: each returns false where it has refused,
+ * if nothing else is said. ---- */
 
+/* Refuse a request of which it is not certain where its body ends, and end the
+ * connection.  True: refused.
+ */
+bool http_refuse_framing (struct mg_connection *conn);
 /* Take the parameters and the headers that matter into the request. */
 bool http_take_query (struct mg_connection *conn, struct request *r,
                       const char *method, const char *path);

@@ -145,6 +145,8 @@ begin_request (struct mg_connection *conn)
   struct http *h = info->user_data;
   const char *path = info->local_uri_raw, *method = info->request_method;
 
+  if (http_refuse_framing (conn))
+    return 400;
   if (http_refuse_stranger (h, conn))
     return 403;
   if (path == NULL || path[0] != '/')
