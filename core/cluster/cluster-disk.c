@@ -21,13 +21,24 @@ disk_register (struct cluster *c, const struct cluster_input *in,
                const struct cluster_disk_heartbeat *hb)
 {
   struct cluster_disk *d;
-  unsigned count = 0;
+  unsigned all = 0, of_node = 0;
 
-  TAILQ_FOREACH (d, &c->disks, link)
-    count++;
-  if (count >= DISKS_MAX) {
+  TAILQ_FOREACH (d, &c->disks, link) {
+    all++;
+    of_node += strcmp (d->rec.node, hb->node) == 0;
+  }
+  /* One node can't take the places of all others. */
+  if (of_node >= NODE_DISKS_MAX) {
     cluster_refuse (c, in->op, CLUSTER_CONFLICT, "too-many",
-                    "there are %d disks already: forget some that are gone",
+                    "node %s has %d disks already, which is the most for one "
+                    "node: forget some that are gone (weftctl disk forget)",
+                    hb->node, NODE_DISKS_MAX);
+    return NULL;
+  }
+  if (all >= DISKS_MAX) {
+    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "too-many",
+                    "there are %d disks already, which is the most: forget "
+                    "some that are gone (weftctl disk forget)",
                     DISKS_MAX);
     return NULL;
   }

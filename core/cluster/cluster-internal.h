@@ -71,6 +71,7 @@
 #define UNCONFIRMED_MS 3000
 #define ENDED_SESSIONS_MAX 128
 #define DISKS_MAX 4096
+#define NODE_DISKS_MAX 256 /* of these, of one node */
 #define ARRAYS_MAX 1024
 #define SESSIONS_MAX 4096
 #define SESSION_BUCKETS 1024 /* lists by which they are found */

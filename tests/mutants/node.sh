@@ -170,3 +170,5 @@ mutant old-database-guesses-the-epoch test-cluster-node cluster-over.c \
   'c->read_only[0] ? EPOCH_MAX - 1 : a->rec.epoch' 'a->rec.epoch'
 mutant shut-out-is-forgotten test-cluster-node cluster-node.c \
   'cluster_session_cut (c, s, "an administrator, who shut the node out");' ';'
+mutant disks-of-a-node-without-bound test-cluster-node cluster-disk.c \
+  'if (of_node >= NODE_DISKS_MAX) {' 'if (0) {'

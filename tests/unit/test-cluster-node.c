@@ -492,6 +492,35 @@ test_move (void)
   moved (1, "n4");
 }
 
+/* Blank disk `number` of a node speaks for the first time; NULL: it was taken in. */
+static const char *
+blank_beat (const char *node, unsigned number)
+{
+  struct cluster_disk_heartbeat hb = { .uri = "nbd://127.0.0.1:2",
+                                       .instance = "f",
+                                       .size = MiB (256),
+                                       .data_bytes = MiB (255) };
+
+  memcpy (hb.uuid, &number, sizeof number);
+  memcpy (hb.uuid + 4, node, strlen (node));
+  snprintf (hb.node, sizeof hb.node, "%s", node);
+  snprintf (hb.path, sizeof hb.path, "/dev/f%u", number);
+  ASK (cluster_disk_heartbeat (engine, in, &hb));
+  return rig.code;
+}
+
+/* However many disks one node says it has, there is room for those of others. */
+static void
+test_disks_of_one_node (void)
+{
+  rig_init ();
+  for (unsigned i = 0; i < NODE_DISKS_MAX; i++)
+    assert (blank_beat ("many", i) == NULL);
+  assert (strcmp (blank_beat ("many", NODE_DISKS_MAX), "too-many") == 0);
+  assert (blank_beat ("other", 0) == NULL);
+  assert (blank_beat ("many", 0) == NULL); /* a known one goes on */
+}
+
 int
 main (void)
 {
@@ -511,5 +540,6 @@ main (void)
   test_kills ("shut out writer", scenario_shut_out_writer);
   test_kills ("shut out member", scenario_shut_out_member);
   test_kills ("shut out reader", scenario_shut_out_reader);
+  test_disks_of_one_node ();
   return 0;
 }
