@@ -28,7 +28,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake; /* a clock_condition */
-static json_int_t newest;   /* number of an order */
+static json_int_t newest;   /* the number of the last order */
 static json_t *ordered; /* what is to be done, in this order; NULL: nothing */
 static bool started, quit, ended;
 static pthread_t thread;
@@ -52,7 +52,8 @@ loss_take (const json_t *reply)
   if (json_is_boolean (bad))
     atomic_store (&any, json_is_true (bad));
   pthread_mutex_lock (&lock);
-  if (number > newest) {
+  /* A weftd that was started again counts from elsewhere. */
+  if (number && number != newest) {
     newest = number;
     if (ordered == NULL)
       ordered = json_array ();

@@ -86,7 +86,7 @@ preflight_create (struct loop *l, struct request *r)
 
   cluster_preflight_create (c, loop_input (l, r), r->input, plan, &f);
   if (f.allowed) {
-    view = view_array (c, plan, clock_wall_ms ());
+    view = view_array (c, plan);
     json_object_set_new (view, "waits_for", json_null ());
   }
   loop_answer (l, r, 200, view_preflight (&f, view));
@@ -96,7 +96,7 @@ preflight_create (struct loop *l, struct request *r)
 static void
 handle_arrays (struct loop *l, struct request *r)
 {
-  loop_answer (l, r, 200, view_arrays (loop_cluster (l), clock_wall_ms ()));
+  loop_answer (l, r, 200, view_arrays (loop_cluster (l)));
 }
 
 const struct cluster_array *
@@ -118,7 +118,7 @@ handle_array (struct loop *l, struct request *r)
   const struct cluster_array *a = array_of_path (l, r);
 
   if (a)
-    loop_answer (l, r, 200, view_array (loop_cluster (l), a, clock_wall_ms ()));
+    loop_answer (l, r, 200, view_array (loop_cluster (l), a));
 }
 
 static void

@@ -199,7 +199,7 @@ add_changed (struct loop *l, struct pending *p, struct store_txn *t,
   if (o->object != CLUSTER_NODE) /* refresh_nodes tells of it */
     add_event (l, p, t, names[o->object],
                o->disk      ? view_disk (c, o->disk)
-               : o->array   ? view_array (c, o->array, clock_wall_ms ())
+               : o->array   ? view_array (c, o->array)
                : o->session ? view_session (c, o->session)
                             : view_gone (o));
 }
@@ -237,7 +237,7 @@ reply_body (struct loop *l, struct store_txn *t, const struct cluster_output *o,
   case CLUSTER_REPLY_DISK:
     return view_disk (c, o->disk);
   case CLUSTER_REPLY_ARRAY:
-    return view_array (c, o->array, clock_wall_ms ());
+    return view_array (c, o->array);
   case CLUSTER_REPLY_GRANT:
     return reply_grant (c, o->array, o->session);
   case CLUSTER_REPLY_SESSION:

@@ -286,8 +286,7 @@ view_bad_ranges (const struct cluster_array *a, size_t max)
 }
 
 json_t *
-view_array (const struct cluster *c, const struct cluster_array *a,
-            uint64_t wall_ms)
+view_array (const struct cluster *c, const struct cluster_array *a)
 {
   const struct cluster_array_record *r = &a->rec;
   const struct cluster_session *s;
@@ -321,7 +320,7 @@ view_array (const struct cluster *c, const struct cluster_array *a,
     "sessions", sessions, "exposed_bytes", text_number (exposed),
     "unreachable_bytes", text_number (unreachable), "lost_bytes",
     text_number (lost), "waits_for",
-    cluster_array_waits_for (c, a, wall_ms, waits, sizeof waits) ||
+    cluster_array_waits_for (c, a, waits, sizeof waits) ||
         cluster_lease_waits (c, a, waits, sizeof waits)
       ? text_string (waits)
       : json_null (),
@@ -343,13 +342,13 @@ view_disks (const struct cluster *c)
 }
 
 json_t *
-view_arrays (const struct cluster *c, uint64_t wall_ms)
+view_arrays (const struct cluster *c)
 {
   json_t *list = json_array ();
   const struct cluster_array *a;
 
   TAILQ_FOREACH (a, cluster_arrays (c), link)
-    json_array_append_new (list, view_array (c, a, wall_ms));
+    json_array_append_new (list, view_array (c, a));
   return list;
 }
 
@@ -376,14 +375,13 @@ view_status (const struct cluster *c, struct auth *auth, uint64_t wall_ms)
 
   gethostname (host, sizeof host - 1);
   host[strcspn (host, ".")] = '\0';
-  return json_pack ("{so ss so so ss so so sb so so so so}", "verdict",
-                    text_string (verdict), "health", health[severity],
-                    "generation", text_number (i->generation), "cluster",
-                    text_uuid (i->uuid), "version", PACKAGE_VERSION, "host",
-                    text_string (host), "at", text_time (wall_ms), "read_only",
-                    cluster_read_only (c) != NULL, "nodes",
-                    view_nodes (c, auth), "disks", view_disks (c), "arrays",
-                    view_arrays (c, wall_ms), "sessions", view_sessions (c));
+  return json_pack (
+    "{so ss so so ss so so sb so so so so}", "verdict", text_string (verdict),
+    "health", health[severity], "generation", text_number (i->generation),
+    "cluster", text_uuid (i->uuid), "version", PACKAGE_VERSION, "host",
+    text_string (host), "at", text_time (wall_ms), "read_only",
+    cluster_read_only (c) != NULL, "nodes", view_nodes (c, auth), "disks",
+    view_disks (c), "arrays", view_arrays (c), "sessions", view_sessions (c));
 }
 
 static json_t *

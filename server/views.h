@@ -13,8 +13,7 @@ json_t *view_disk (const struct cluster *c, const struct cluster_disk *d);
 /* At most so many.  An array's own view has the first. */
 #define BAD_RANGES_SHOWN 16
 json_t *view_bad_ranges (const struct cluster_array *a, size_t max);
-json_t *view_array (const struct cluster *c, const struct cluster_array *a,
-                    uint64_t wall_ms);
+json_t *view_array (const struct cluster *c, const struct cluster_array *a);
 /* The nodes that are fenced, or were, and what is refused of each. */
 json_t *view_fenced (const struct cluster *c);
 json_t *view_service (const struct cluster *c, const struct cluster_array *a);
@@ -36,7 +35,7 @@ json_t *view_disk_load (const struct cluster_disk *d);
 /* Lists. */
 json_t *view_jobs (const struct cluster *c);
 json_t *view_disks (const struct cluster *c);
-json_t *view_arrays (const struct cluster *c, uint64_t wall_ms);
+json_t *view_arrays (const struct cluster *c);
 json_t *view_sessions (const struct cluster *c);
 json_t *view_nodes (const struct cluster *c, struct auth *auth);
 /* The disks that are spares of the array. */

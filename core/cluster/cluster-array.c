@@ -48,7 +48,7 @@ plan_disk (struct cluster *c, const struct cluster_create *create, unsigned m,
     a->disk[m] = d;
     memcpy (a->rec.member[m].disk, uuid, 16);
     a->rec.member[m].state = MEMBER_IN_SYNC;
-    a->rec.member[m].since_wall_ms = c->wall_ms;
+    cluster_member_since (c, a, m);
     return 0;
   }
   p->field = "disks";

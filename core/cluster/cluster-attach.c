@@ -261,7 +261,7 @@ cluster_session_attach_late (struct cluster *c, struct waiting *w)
       return;
     }
   }
-  if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
+  if (!cluster_array_waits_for (c, a, text, sizeof text))
     snprintf (text, sizeof text, "its members");
   cluster_defer (c, w->op, CLUSTER_CONFLICT, "changing", HEARTBEAT_MS,
                  "array %s cannot be attached: it waits for %.400s; see "

@@ -331,7 +331,7 @@ refuse_creating (struct cluster *c, uint64_t op, const struct cluster_array *a)
 
   if (a->rec.ready)
     return false;
-  if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
+  if (!cluster_array_waits_for (c, a, text, sizeof text))
     snprintf (text, sizeof text, "its members");
   cluster_defer (c, op, CLUSTER_CONFLICT, "not-ready", HEARTBEAT_MS,
                  "array %s is not ready: it waits for %.500s", a->rec.name,

@@ -278,7 +278,7 @@ order_loss (struct cluster *c, const struct cluster_array *a,
             struct cluster_session *s, const struct cluster_loss *loss)
 {
   struct cluster_loss own = { .epoch = a->rec.epoch, .live_ms = c->live_ms };
-  uint64_t number = s->loss ? s->loss->number : 0, bytes = 0;
+  uint64_t bytes = 0;
   char words[32];
 
   for (unsigned i = 0; i < loss->count; i++)
@@ -288,10 +288,8 @@ order_loss (struct cluster *c, const struct cluster_array *a,
     }
   if (own.count == 0)
     return;
-  /* The number is also above those of orders by a weftd before this one, which
-   * had them from the same clock.
-   */
-  own.number = number < c->wall_ms ? c->wall_ms : number + 1;
+  /* Another one than all before, by whatever weftd. */
+  own.number = (uint64_t) c->life << 32 | ++c->loss_count;
   if (s->loss == NULL)
     s->loss = alloc_zeroed (sizeof *s->loss);
   *s->loss = own;

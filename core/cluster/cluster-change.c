@@ -186,8 +186,10 @@ cluster_change_prepare (struct cluster *c, struct cluster_array *a,
         epoch == a->rec.epoch)
       epoch++;
   }
-  if (change->epoch == 0)
+  if (change->epoch == 0) {
     change->since_wall_ms = c->wall_ms;
+    a->begun_live_ms = c->live_ms;
+  }
   change->epoch = epoch + 1;
   cluster_changes (c, a);
   if (sessions != SESSIONS_GO_ON)

@@ -61,13 +61,13 @@ static bool
 astray (const struct cluster *c, const struct cluster_array *a, unsigned member)
 {
   const struct cluster_member *r = &a->rec.member[member];
-  uint64_t gone_wall_ms;
+  uint64_t gone_live_ms;
 
   if (r->state != MEMBER_OUT || !cluster_node_is_draining (c, r->moved_from))
     return false;
-  gone_wall_ms = cluster_rebuild_gone_wall_ms (c, a, member);
+  gone_live_ms = cluster_rebuild_gone_live_ms (c, a, member);
   return a->disk[member]->failed ||
-         (gone_wall_ms && c->wall_ms >= gone_wall_ms);
+         (gone_live_ms && c->live_ms >= gone_live_ms);
 }
 
 /* The node that it is to leave, if that is drained. */

@@ -79,6 +79,7 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
   cluster_session_leave (s);
   s->rec.ended = true;
   s->rec.ended_wall_ms = c->wall_ms;
+  s->ended_live_ms = c->live_ms;
   s->alive = false;
   cluster_put_session (c, s);
   cluster_over_add (c, a, s->rec.id, false);
@@ -112,6 +113,15 @@ is_waited_for (const struct cluster *c, const struct cluster_session *s)
   return cluster_over_runs (c, s);
 }
 
+/* By the clock of this weftd, which does not jump, and only before its start by the other. */
+static bool
+ended_before (const struct cluster_session *a, const struct cluster_session *b)
+{
+  return a->ended_live_ms != b->ended_live_ms
+           ? a->ended_live_ms < b->ended_live_ms
+           : a->rec.ended_wall_ms < b->rec.ended_wall_ms;
+}
+
 void
 cluster_session_prune (struct cluster *c)
 {
@@ -123,8 +133,7 @@ cluster_session_prune (struct cluster *c)
     oldest = NULL;
     TAILQ_FOREACH (s, &c->sessions, link) {
       ended += s->rec.ended;
-      if (s->rec.ended &&
-          (!oldest || s->rec.ended_wall_ms < oldest->rec.ended_wall_ms) &&
+      if (s->rec.ended && (!oldest || ended_before (s, oldest)) &&
           !is_waited_for (c, s))
         oldest = s;
     }

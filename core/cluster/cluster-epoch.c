@@ -44,9 +44,7 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
                  "Member %u of array %s (%s) is in sync again: %" PRIu64
                  " MiB copied in %" PRIu64 " s (of %" PRIu64 " MiB).",
                  m, a->rec.name, words, a->disk[m]->join.copied_bytes >> 20,
-                 c->wall_ms > member->since_wall_ms
-                   ? (c->wall_ms - member->since_wall_ms) / 1000
-                   : 0,
+                 (c->live_ms - a->since_live_ms[m]) / 1000,
                  a->rec.member_bytes >> 20);
   if (state == MEMBER_IN_SYNC)
     cluster_join_end (c, a, m);
@@ -59,7 +57,7 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
                     ? cluster_rounds_of_lost (c, a, m)
                     : 0;
   member->state = state;
-  member->since_wall_ms = c->wall_ms;
+  cluster_member_since (c, a, m);
   if (state == MEMBER_IN_SYNC) {
     member->paused = false; /* there is nothing more to pause */
     cluster_drain_arrived (c, member);

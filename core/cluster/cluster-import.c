@@ -363,7 +363,7 @@ make_array (struct cluster *c, const struct cluster_input *in,
     make_disk (c, in, plan->found[m], m, plan->newest->states_epoch, a);
     member->state = plan->state[m];
     member->fence = member->lapse = member->life = r->epoch;
-    member->since_wall_ms = c->wall_ms;
+    cluster_member_since (c, a, m);
     /* The lost database knew whether it is an old copy: so it begins anew. */
     member->reset = member->state == MEMBER_OUT && plan->found[m];
     if (member->state == MEMBER_OUT)

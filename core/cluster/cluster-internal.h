@@ -206,10 +206,13 @@ struct cluster {
   size_t records_room, outputs_room;
   uint64_t now_ms, wall_ms;
   uint64_t live_ms; /* the clock of silence: weftd's own pauses do not count */
-  uint64_t step_number;      /* of the last step */
-  uint64_t unsaid;           /* as of the last tick's input */
-  uint32_t life, over_count; /* of the numbers in cluster-over.c */
-  uint32_t order_count;      /* the same, of orders to recover */
+  uint64_t step_number; /* of the last step */
+  uint64_t unsaid;      /* as of the last tick's input */
+  uint32_t
+    life; /* of weftd: what numbers begin with that must not come again */
+  uint32_t over_count;  /* of those in cluster-over.c */
+  uint32_t loss_count;  /* of orders to make zeroes of what is lost */
+  uint32_t order_count; /* the same, of orders to recover */
 };
 
 static inline uint64_t
@@ -270,6 +273,9 @@ struct cluster_session *cluster_writer_alive (const struct cluster_array *a);
  * epoch is never taken back, so members may be told of it.
  */
 uint64_t cluster_array_wanted_epoch (const struct cluster_array *a);
+/* The member has got its state just now. */
+void cluster_member_since (const struct cluster *c, struct cluster_array *a,
+                           unsigned member);
 /* Is this node in maintenance?  Is it being drained? */
 bool cluster_node_in_maintenance (const struct cluster *c, const char *name);
 bool cluster_node_is_draining (const struct cluster *c, const char *name);
@@ -930,7 +936,7 @@ void cluster_rebuild_begin (struct cluster *c, struct cluster_array *a,
 /* When this member, which is out, will have been away for as long as its array
  * allows before a spare takes its place; 0: it is not away, or may be so for ever.
  */
-uint64_t cluster_rebuild_gone_wall_ms (const struct cluster *c,
+uint64_t cluster_rebuild_gone_live_ms (const struct cluster *c,
                                        const struct cluster_array *a,
                                        unsigned member);
 

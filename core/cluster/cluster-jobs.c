@@ -94,8 +94,7 @@ job_create (const struct cluster *c, const struct cluster_array *a,
   };
   snprintf (job->id, sizeof job->id, "create-%s", a->rec.name);
   snprintf (job->subject, sizeof job->subject, "array %s", a->rec.name);
-  job->state = cluster_array_waits_for (c, a, c->wall_ms, job->waits,
-                                        sizeof job->waits)
+  job->state = cluster_array_waits_for (c, a, job->waits, sizeof job->waits)
                  ? CLUSTER_JOB_WAITING
                  : CLUSTER_JOB_RUNNING;
 }

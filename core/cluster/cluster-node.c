@@ -136,6 +136,7 @@ cluster_node_maintain (struct cluster *c, const struct cluster_input *in,
     if (n->rec.maintenance != on) {
       n->rec.maintenance = on;
       n->rec.maintenance_wall_ms = c->wall_ms;
+      n->maintenance_live_ms = c->live_ms;
       cluster_log (c, CLUSTER_INFO, "node", name, "Node %s is %s maintenance.",
                    name, on ? "in" : "no longer in");
     }

@@ -334,6 +334,14 @@ cluster_node_find (const struct cluster *c, const char *name)
   return NULL;
 }
 
+void
+cluster_member_since (const struct cluster *c, struct cluster_array *a,
+                      unsigned member)
+{
+  a->rec.member[member].since_wall_ms = c->wall_ms;
+  a->since_live_ms[member] = c->live_ms;
+}
+
 bool
 cluster_node_in_maintenance (const struct cluster *c, const char *name)
 {

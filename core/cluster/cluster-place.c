@@ -100,7 +100,7 @@ cluster_member_give (struct cluster *c, struct cluster_array *a,
   m->held = m->reset = m->partly = false;
   m->confirmed = CONFIRMED_BY_NONE;
   m->round = 0;
-  m->since_wall_ms = c->wall_ms;
+  cluster_member_since (c, a, member);
   snprintf (m->reason, sizeof m->reason, "it is new in this place");
   a->disk[member] = d;
   d->array = a;

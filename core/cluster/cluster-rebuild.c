@@ -348,14 +348,14 @@ spare_pick (const struct cluster *c, const struct cluster_array *a)
 }
 
 uint64_t
-cluster_rebuild_gone_wall_ms (const struct cluster *c,
+cluster_rebuild_gone_live_ms (const struct cluster *c,
                               const struct cluster_array *a, unsigned member)
 {
   const struct cluster_member *m = &a->rec.member[member];
   const struct cluster_disk *d = a->disk[member];
   const struct cluster_node *n;
   uint64_t silent_ms = cluster_disk_silent_ms (c, d);
-  uint64_t since = m->since_wall_ms;
+  uint64_t since = a->since_live_ms[member];
 
   if (!a->rec.ready || m->state != MEMBER_OUT || m->held ||
       a->rec.spare_after_ms == 0 || (d->alive && !d->failed))
@@ -363,11 +363,10 @@ cluster_rebuild_gone_wall_ms (const struct cluster *c,
   n = cluster_node_find (c, d->rec.node);
   if (n && n->rec.maintenance)
     return 0;
-  if (n && n->rec.maintenance_wall_ms > since)
-    since = n->rec.maintenance_wall_ms; /* maintenance begins the count anew */
-  /* The time in which weftd was away itself does not count. */
-  if (!d->failed && c->wall_ms > since + silent_ms)
-    since = c->wall_ms - silent_ms;
+  if (n && n->maintenance_live_ms > since)
+    since = n->maintenance_live_ms; /* maintenance begins the count anew */
+  if (!d->failed && c->live_ms > since + silent_ms)
+    since = c->live_ms - silent_ms;
   return since + a->rec.spare_after_ms;
 }
 
@@ -375,9 +374,11 @@ uint64_t
 cluster_member_spare_wall_ms (const struct cluster *c,
                               const struct cluster_array *a, unsigned member)
 {
-  uint64_t wall_ms = cluster_rebuild_gone_wall_ms (c, a, member);
+  uint64_t due_live_ms = cluster_rebuild_gone_live_ms (c, a, member);
 
-  return wall_ms && spare_pick (c, a) ? wall_ms : 0;
+  if (due_live_ms == 0 || spare_pick (c, a) == NULL)
+    return 0;
+  return c->wall_ms + (due_live_ms > c->live_ms ? due_live_ms - c->live_ms : 0);
 }
 
 /* See to members that are out, and stay so for now: a disk that is an old copy is
@@ -386,7 +387,8 @@ cluster_member_spare_wall_ms (const struct cluster *c,
 bool
 cluster_rebuild_renew (struct cluster *c, struct cluster_array *a)
 {
-  uint64_t spare_wall_ms;
+  struct cluster_disk *spare;
+  uint64_t due_live_ms;
   char words[320];
   bool any = false;
 
@@ -394,10 +396,11 @@ cluster_rebuild_renew (struct cluster *c, struct cluster_array *a)
     if (!cluster_member_stays_out (a, m))
       continue;
     any |= reset (c, a, m);
-    spare_wall_ms = cluster_member_spare_wall_ms (c, a, m);
-    if (spare_wall_ms == 0 || c->wall_ms < spare_wall_ms)
+    due_live_ms = cluster_rebuild_gone_live_ms (c, a, m);
+    spare = spare_pick (c, a);
+    if (due_live_ms == 0 || c->live_ms < due_live_ms || spare == NULL)
       continue;
-    cluster_member_give (c, a, m, spare_pick (c, a));
+    cluster_member_give (c, a, m, spare);
     cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
                  "Member %u of array %s has been out for long, and was "
                  "replaced by a spare: %s.",

@@ -212,7 +212,7 @@ cluster_session_lost_end (struct cluster *c, struct waiting *w)
   if (a->rec.member[w->member].state == MEMBER_OUT)
     cluster_session_tell (c, w->op, a, w->session);
   else {
-    if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
+    if (!cluster_array_waits_for (c, a, text, sizeof text))
       snprintf (text, sizeof text, "nothing more");
     cluster_defer (c, w->op, CLUSTER_CONFLICT, "changing", HEARTBEAT_MS / 2,
                    "array %s is changing and waits for %.500s: report "

@@ -165,7 +165,7 @@ verdict_array (struct verdict *v, const struct cluster *c,
   if (cluster_array_doubted (c, a, text, sizeof text))
     verdict_say (v, CLUSTER_ERROR, "Array %s stands still: %s.", a->rec.name,
                  text);
-  waits = cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text);
+  waits = cluster_array_waits_for (c, a, text, sizeof text);
   if (!a->rec.ready) {
     if (waits)
       verdict_say (v, CLUSTER_INFO, "Array %s is being made and waits for %s.",
@@ -199,7 +199,7 @@ verdict_array (struct verdict *v, const struct cluster *c,
         "resume %s %u lets it go on.",
         m, a->rec.name, a->rec.name, m);
   }
-  if (waits && change->epoch && c->wall_ms > change->since_wall_ms + SLOW_MS)
+  if (waits && change->epoch && c->live_ms > a->begun_live_ms + SLOW_MS)
     verdict_say (v, CLUSTER_WARNING, "Array %s waits for %s.", a->rec.name,
                  text);
 }

@@ -99,11 +99,10 @@ name_join (const struct cluster_array *a, char *text, size_t size)
 
 bool
 cluster_array_waits_for (const struct cluster *c, const struct cluster_array *a,
-                         uint64_t wall_ms, char *text, size_t size)
+                         char *text, size_t size)
 {
   bool which[ARRAY_MEMBERS_MAX];
   char names[1200];
-  uint64_t since = a->rec.change.since_wall_ms;
   bool any = false;
 
   for (unsigned m = 0; m < a->layout.members; m++) {
@@ -121,7 +120,7 @@ cluster_array_waits_for (const struct cluster *c, const struct cluster_array *a,
   if (a->rec.change.epoch)
     snprintf (text, size, "%s to %s epoch %" PRIu64 ", since %" PRIu64 " s",
               names, any ? "confirm" : "prepare", a->rec.change.epoch,
-              wall_ms > since ? (wall_ms - since) / 1000 : 0);
+              (c->live_ms - a->begun_live_ms) / 1000);
   else if (!a->rec.ready)
     snprintf (text, size, "%s to take its place", names);
   else

@@ -214,6 +214,10 @@ struct cluster_array {
                                             that was */
   bool renumbered; /* a change of epoch was PREPARED since weftd's start */
   uint64_t prepared_live_ms; /* when the last change was */
+  uint64_t begun_live_ms;    /* when the change under way began, and ... */
+  uint64_t
+    since_live_ms[ARRAY_MEMBERS_MAX]; /* ... when each member got its state;
+                                                0: before weftd's start */
   /* When one that writes, or stands by to serve it, was heard again after all of them had
    * been silent; 0: never.
    */
@@ -272,6 +276,7 @@ struct cluster_session {
   LIST_ENTRY (cluster_session) id_link;
   struct cluster_array *array; /* NULL: it has ended, and the array is gone */
   struct cluster_session_record rec;
+  uint64_t ended_live_ms;          /* 0: not yet, or before weftd's start */
   struct waiting *poll;            /* its long poll; NULL: none now */
   TAILQ_HEAD (, waiting) waitings; /* calls that wait for it, or are its own */
   bool heard, alive;               /* as for a disk, with SESSION_TTL_MS */
@@ -323,6 +328,8 @@ struct cluster_session {
 struct cluster_node {
   TAILQ_ENTRY (cluster_node) link;
   struct cluster_node_record rec;
+  uint64_t
+    maintenance_live_ms; /* when that last changed; 0: before weftd's start */
 };
 
 /* ---- Outputs. ---- */
@@ -1034,8 +1041,8 @@ bool cluster_array_bad_any (const struct cluster_array *a);
 
 /* What the array waits for, as a sentence; false: nothing. */
 bool cluster_array_waits_for (const struct cluster *c,
-                              const struct cluster_array *a, uint64_t wall_ms,
-                              char *text, size_t size);
+                              const struct cluster_array *a, char *text,
+                              size_t size);
 
 /* The ask for leases that waits longest, if that is for seconds: who asks for what, for
  * how long, and why it has not got it.  False: none does.

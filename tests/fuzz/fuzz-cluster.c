@@ -938,8 +938,7 @@ look (void)
   TAILQ_FOREACH (a, cluster_arrays (engine), link) {
     cluster_array_exposure (a, &exposed, &unreachable, &lost);
     cluster_array_survives (a, text, sizeof text);
-    cluster_array_waits_for (engine, a, 1700000000000 + now_ms, text,
-                             sizeof text);
+    cluster_array_waits_for (engine, a, text, sizeof text);
     bad = NULL;
     cluster_array_bad (a, &bad);
     free (bad);

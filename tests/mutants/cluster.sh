@@ -245,8 +245,16 @@ mutant nobody-is-given-back-for-another-s-sake test-cluster-key cluster-epoch.c 
   '(lost == 1 || back > 1) &&' ''
 
 # Members that come back.
-mutant spare-is-used-after-an-outage test-cluster-member cluster-rebuild.c \
-  'if (!d->failed && c->wall_ms > since + silent_ms)' 'if (0)'
+mutant spare-counts-while-the-disk-is-heard test-cluster-member cluster-rebuild.c \
+  'if (!d->failed && c->live_ms > since + silent_ms)' 'if (0)'
+mutant spare-counts-by-the-wall-clock test-cluster-clock cluster-rebuild.c \
+  'uint64_t since = a->since_live_ms[member];' \
+  'uint64_t since = c->live_ms - (c->wall_ms - m->since_wall_ms);'
+mutant slow-change-by-the-wall-clock test-cluster-clock cluster-verdict.c \
+  'c->live_ms > a->begun_live_ms + SLOW_MS' \
+  'c->wall_ms > change->since_wall_ms + SLOW_MS'
+mutant sessions-end-by-the-wall-clock test-cluster-clock cluster-end.c \
+  'a->ended_live_ms != b->ended_live_ms' '0'
 mutant joiner-without-fence test-cluster-attach cluster-rebuild.c \
   'confirm[m] = any = true;' 'any = true;'
 mutant joiner-fences-nobody-else test-cluster-attach cluster-change.c \

@@ -41,9 +41,9 @@ mutant drained-disk-is-used test-cluster-drain cluster-place.c \
 mutant drain-stops-with-its-new-disk test-cluster-drain cluster-drain.c \
   'return a->disk[member]->failed ||' 'return'
 mutant drain-waits-for-a-silent-disk test-cluster-drain cluster-drain.c \
-  '(gone_wall_ms && c->wall_ms >= gone_wall_ms);' '0;'
+  '(gone_live_ms && c->live_ms >= gone_live_ms);' '0;'
 mutant drain-leaves-a-silent-disk-at-once test-cluster-drain cluster-drain.c \
-  '(gone_wall_ms && c->wall_ms >= gone_wall_ms);' '!a->disk[member]->alive;'
+  '(gone_live_ms && c->live_ms >= gone_live_ms);' '!a->disk[member]->alive;'
 mutant drain-not-to-the-same-node test-cluster-drain cluster-drain.c \
   'strcmp (d->rec.node, leaves (c, a, member)) == 0' \
   'strcmp (d->rec.node, a->disk[member]->rec.node) == 0'
@@ -62,7 +62,7 @@ mutant spare-in-maintenance test-cluster-node cluster-rebuild.c \
   'if (n && n->rec.maintenance)
     return 0;' ''
 mutant spare-at-once-after-maintenance test-cluster-node cluster-rebuild.c \
-  'since = n->rec.maintenance_wall_ms;' ';'
+  'since = n->maintenance_live_ms;' ';'
 mutant spare-on-a-node-in-maintenance test-cluster-node cluster-rebuild.c \
   '!cluster_node_in_maintenance (c, d->rec.node) &&' ''
 mutant maintenance-hides-another-loss test-cluster-node cluster-verdict-array.c \

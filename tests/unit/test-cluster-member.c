@@ -180,6 +180,26 @@ test_spare_after_outage (void)
   assert (on (2, 2));
 }
 
+/* The time in which its disk was heard does not count. */
+static void
+test_spare_after_silence (void)
+{
+  uint64_t at;
+
+  begin_array ();
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[5].uuid));
+  spare_after (20000);
+  attach (true);
+  die (2);
+  DONE (cluster_member_cancel (engine, in, "a", 2));
+  rig.disk[2].dead = false;
+  live_on (120);
+  rig.disk[2].dead = true;
+  DONE (cluster_member_join (engine, in, "a", 2));
+  UNTIL ((at = cluster_member_spare_wall_ms (engine, array (), 2)) != 0);
+  assert (at > engine->wall_ms + 10000);
+}
+
 /* ---- What members go through by themselves. ---- */
 
 static void
@@ -259,6 +279,7 @@ main (void)
   test_replace_detached ();
   test_spare_of_another ();
   test_spare_after_outage ();
+  test_spare_after_silence ();
   test_kills ("replace", scenario_replace);
   test_kills ("spare", scenario_spare);
   test_kills ("taken back", scenario_back);

@@ -415,16 +415,16 @@ test_progress (void)
   assert (rig.array_events >= 19 && rig.array_events <= 21);
   live_on (8);
   rig.array_events = 0;
-  assert (!cluster_array_waits_for (engine, array (), 0, text, sizeof text));
+  assert (!cluster_array_waits_for (engine, array (), text, sizeof text));
   snprintf (d->join.waits, sizeof d->join.waits, "member 0: no route");
   live_on (12);
   assert (rig.array_events == 1);
-  assert (cluster_array_waits_for (engine, array (), 0, text, sizeof text));
+  assert (cluster_array_waits_for (engine, array (), text, sizeof text));
   assert (strcmp (text, "member 1 (disk /dev/d1 of node n2) to be rebuilt, "
                         "which waits for member 0: no route") == 0);
   d->join.waits[0] = '\0';
   live_on (4);
-  assert (!cluster_array_waits_for (engine, array (), 0, text, sizeof text));
+  assert (!cluster_array_waits_for (engine, array (), text, sizeof text));
 }
 
 /* A disk whose every request takes longer, the more is copied; and a latency

@@ -19,6 +19,7 @@ weftd_init (uint64_t seed)
   weftd.name = "a";
   weftd.random = seed * 2654435761u + 88172645463325252u;
   weftd.now_ms = 1000;
+  weftd.ahead_ms = 0;
 }
 
 uint64_t
@@ -35,7 +36,8 @@ input (uint64_t op)
 {
   struct cluster_input in = { .op = op,
                               .now_ms = weftd.now_ms,
-                              .wall_ms = 1700000000000 + weftd.now_ms };
+                              .wall_ms = 1700000000000 + weftd.now_ms +
+                                         (uint64_t) weftd.ahead_ms };
 
   for (size_t i = 0; i < sizeof in.random; i++)
     in.random[i] = (uint8_t) (rnd () >> 24);

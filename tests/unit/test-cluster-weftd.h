@@ -24,6 +24,7 @@ struct weftd {
   struct cluster_record store[RECORDS_MAX];
   size_t stored;
   uint64_t now_ms, random;
+  int64_t ahead_ms;      /* of the wall clock: it is wrong by so much */
   uint64_t op;           /* the last one's number */
   const char *name;      /* of the array: "a" */
   unsigned long kill_at; /* the step, or action, after which it is; 0: none */

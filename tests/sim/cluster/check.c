@@ -268,8 +268,7 @@ describe (const struct cluster_array_record *a, char *text, size_t size)
                    w.host[i].seats.prepared, w.host[i].outstanding);
   array = cluster_array_find (w.weftd.engine, ARRAY_NAME);
   if (array)
-    cluster_array_waits_for (w.weftd.engine, array,
-                             1700000000000 + sim_now / MS, waits, sizeof waits);
+    cluster_array_waits_for (w.weftd.engine, array, waits, sizeof waits);
   snprintf (text + n, size - n,
             " epoch %" PRIu64 " change %" PRIu64 "; the array waits for %s%s",
             a->epoch, a->change.epoch, waits,
