@@ -28,8 +28,8 @@
 #define AUTH_USED_MS (UINT64_C (60) * 1000) /* `used` is stored this often */
 /* For so long after its end a node's certificate is good for getting the next one. */
 #define AUTH_RETURN_MS (UINT64_C (30) * 24 * 3600 * 1000)
-/* A revoked one stays in the CRL for so long after its end: clocks differ. */
-#define AUTH_REVOKED_MS (UINT64_C (24) * 3600 * 1000)
+/* A clock is set back by less than this where it was about right. */
+#define AUTH_AHEAD_MS (UINT64_C (3600) * 1000)
 /* For so long an expired token is known as such. */
 #define AUTH_EXPIRED_MS (UINT64_C (24) * 3600 * 1000)
 
@@ -140,6 +140,8 @@ uint64_t auth_script_end (const struct auth *a, const struct caller *caller);
 struct certificate *auth_certificate (const struct auth *a, const char *node,
                                       const char *serial);
 bool auth_is_own_address (const struct auth *a, const char *address);
+/* Is it good for getting the next one: not revoked, and not expired for too long? */
+bool auth_certificate_returns (const struct certificate *c, uint64_t wall_ms);
 
 /* ---- auth-store.c: the loop's thread; they lock. ---- */
 
@@ -160,6 +162,10 @@ const char *auth_crl (struct auth *a);
 void auth_setup_end (struct auth *a);
 /* Is it known no longer? */
 bool auth_secret_is_over (const struct secret *s, uint64_t wall_ms);
+/* Is it none that lets its owner in: has it expired?  A login, and a token that enrolls a
+ * node, that were made while the clock was ahead would be good for too long.
+ */
+bool auth_secret_expired (const struct secret *s, uint64_t wall_ms);
 /* All logins of a user, but for `but` (NULL: none). */
 void auth_drop_logins (struct auth *a, struct store_txn *t, const char *user,
                        const uint8_t *but);
@@ -177,8 +183,11 @@ void auth_trust_forget (struct auth *a, struct store_txn *t, const char *node);
 bool auth_trusts (const struct auth *a, const char *node);
 /* The CA of the node's next certificate. */
 const struct ca *auth_trust_signer (const struct auth *a, const char *node);
-/* Is it to get another certificate now? */
-bool auth_trust_renews (const struct auth *a, const char *node, const char *ca);
+/* Is this CA, named by its fingerprint, trusted now? */
+bool auth_trust_has (const struct auth *a, const char *ca);
+/* Is the node to get another certificate now, in this one's place? */
+bool auth_trust_renews (const struct auth *a, const struct certificate *c,
+                        uint64_t wall_ms);
 /* The nodes that are waited for, with commas; NULL: none.  malloc'ed. */
 char *auth_trust_waits (struct auth *a, uint64_t wall_ms);
 /* A node that is, or could be back, at an address (into `address`) that this CA can't

@@ -369,17 +369,52 @@ auth_setup_end (struct auth *a)
 /* ---- Time. ---- */
 
 bool
+auth_secret_expired (const struct secret *s, uint64_t wall_ms)
+{
+  bool brief = s->kind != SECRET_TOKEN || s->login;
+
+  return (s->expires > 0 && wall_ms >= s->expires) ||
+         (brief && s->created > wall_ms + AUTH_AHEAD_MS);
+}
+
+bool
 auth_secret_is_over (const struct secret *s, uint64_t wall_ms)
 {
   switch (s->kind) {
   case SECRET_LOGIN:
-    return wall_ms >= s->expires || wall_ms >= s->used + AUTH_LOGIN_IDLE_MS;
+    return auth_secret_expired (s, wall_ms) ||
+           wall_ms >= s->used + AUTH_LOGIN_IDLE_MS;
   case SECRET_TOKEN: /* shown as expired, until somebody deletes it */
     return false;
   case SECRET_NODE_TOKEN:
     return wall_ms >= s->expires + AUTH_EXPIRED_MS;
   }
   abort ();
+}
+
+/* Has the node one that expires later? */
+static bool
+is_followed (const struct auth *a, const struct certificate *than)
+{
+  const struct certificate *c;
+
+  TAILQ_FOREACH (c, &a->certificates, link)
+    if (c->revoked == 0 && c->expires > than->expires &&
+        strcmp (c->node, than->node) == 0)
+      return true;
+  return false;
+}
+
+/* Is it of no use any more?  The clock may be ahead, and what was forgotten would be
+ * missed when it is right again: so a node keeps its last one, and what is revoked stays on
+ * the list for as long as the CA is trusted that has signed it.
+ */
+static bool
+is_useless (const struct auth *a, const struct certificate *c, uint64_t wall_ms)
+{
+  if (wall_ms < c->expires + AUTH_RETURN_MS)
+    return false;
+  return c->revoked ? !auth_trust_has (a, c->ca) : is_followed (a, c);
 }
 
 void
@@ -391,6 +426,8 @@ auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms)
 
   TAILQ_FOREACH_SAFE (s, &a->secrets, link, next) {
     pthread_mutex_lock (&a->lock);
+    if (s->used > wall_ms) /* the clock was ahead */
+      s->used = s->stored_used = wall_ms;
     used = s->used;
     pthread_mutex_unlock (&a->lock);
     if (auth_secret_is_over (s, wall_ms))
@@ -401,6 +438,6 @@ auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms)
   audit_tick (a, t);
   auth_trust_step (a, t, wall_ms);
   TAILQ_FOREACH_SAFE (c, &a->certificates, link, next_c)
-    if (wall_ms >= c->expires + (c->revoked ? AUTH_REVOKED_MS : AUTH_RETURN_MS))
+    if (is_useless (a, c, wall_ms))
       auth_drop_certificate (a, t, c);
 }

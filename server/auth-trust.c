@@ -112,24 +112,32 @@ auth_trust_signer (const struct auth *a, const char *node)
 }
 
 bool
-auth_trust_renews (const struct auth *a, const char *node, const char *ca)
+auth_trust_has (const struct auth *a, const char *ca)
 {
-  return trust_phase (a->trust) == TRUST_RENEW && auth_trusts (a, node) &&
-         strcmp (ca, ca_fingerprint (trust_next (a->trust))) != 0;
+  const struct ca *next = trust_next (a->trust);
+
+  return strcmp (ca, ca_fingerprint (trust_ca (a->trust))) == 0 ||
+         (next && strcmp (ca, ca_fingerprint (next)) == 0);
 }
 
-/* Has the node a certificate that is good now, or for getting the next one? */
+/* A third of its life is over, or it is of a CA whose place another one takes. */
+bool
+auth_trust_renews (const struct auth *a, const struct certificate *c,
+                   uint64_t wall_ms)
+{
+  uint64_t life = c->expires - c->created;
+
+  if (wall_ms + life / 3 * 2 > c->expires)
+    return true;
+  return trust_phase (a->trust) == TRUST_RENEW && auth_trusts (a, c->node) &&
+         strcmp (c->ca, ca_fingerprint (trust_next (a->trust))) != 0;
+}
+
+/* Has the node a certificate that is good now? */
 static bool
 is_good (const struct certificate *c, uint64_t wall_ms)
 {
   return c->revoked == 0 && wall_ms < c->expires;
-}
-
-/* Is it good, or good for getting the next one? */
-static bool
-could_return (const struct certificate *c, uint64_t wall_ms)
-{
-  return c->revoked == 0 && wall_ms < c->expires + AUTH_RETURN_MS;
 }
 
 static bool
@@ -142,7 +150,7 @@ is_waited_for (const struct auth *a, const struct certificate *c,
   case TRUST_SPREAD:
     return is_good (c, wall_ms) && !auth_trusts (a, c->node);
   case TRUST_RENEW:
-    return could_return (c, wall_ms) && !has_renewed (a, c->node);
+    return auth_certificate_returns (c, wall_ms) && !has_renewed (a, c->node);
   }
   abort ();
 }
@@ -156,7 +164,7 @@ auth_trust_outside (const struct auth *a, const struct ca *ca, uint64_t wall_ms,
   size_t i;
 
   TAILQ_FOREACH (c, &a->certificates, link) {
-    if (!could_return (c, wall_ms))
+    if (!auth_certificate_returns (c, wall_ms))
       continue;
     json_array_foreach (c->addresses, i, one) {
       *address = json_string_value (one);
@@ -245,7 +253,7 @@ view_nodes_of (struct auth *a, uint64_t wall_ms)
 
   TAILQ_FOREACH (c, &a->certificates, link) {
     view = json_object_get (seen, c->node);
-    if (!could_return (c, wall_ms))
+    if (!auth_certificate_returns (c, wall_ms))
       continue;
     if (view == NULL) {
       view = json_pack ("{ss sb sb sb}", "node", c->node, "trusts",

@@ -141,6 +141,12 @@ auth_is_own_address (const struct auth *a, const char *address)
   return false;
 }
 
+bool
+auth_certificate_returns (const struct certificate *c, uint64_t wall_ms)
+{
+  return c->revoked == 0 && wall_ms < c->expires + AUTH_RETURN_MS;
+}
+
 /* ---- Who is it? ---- */
 
 /* With the lock held: what the caller's secret or certificate is worth now. */
@@ -160,7 +166,7 @@ role_now (const struct auth *a, const struct caller *caller, uint64_t wall_ms)
     return u ? u->role : ROLE_NOBODY;
   case VIA_TOKEN:
     s = auth_secret (a, SECRET_TOKEN, caller->hash);
-    if (s == NULL || (s->expires > 0 && wall_ms >= s->expires))
+    if (s == NULL || auth_secret_expired (s, wall_ms))
       return ROLE_NOBODY;
     /* It may not do more than the user whose it is. */
     u = auth_user (a, s->by);
@@ -238,7 +244,7 @@ by_certificate (struct auth *a, const struct auth_credentials *given,
   caller->role = role_now (a, caller, wall_ms);
   if (caller->role != ROLE_NOBODY)
     return true;
-  caller->late = c && wall_ms < c->expires + AUTH_RETURN_MS;
+  caller->late = c && auth_certificate_returns (c, wall_ms);
   return caller->late ||
          text_refuse (refusal, 401, NULL, "login-required", AUTH_REVOKED);
 }

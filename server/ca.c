@@ -37,8 +37,13 @@
  * any time, and nobody's data is to wait for it.
  */
 #define CRL_SECONDS CA_SECONDS
-/* Clocks differ. */
-#define EARLIER_SECONDS 3600
+/* All begin here, 2000-01-01, and not when they are made: the clock of weftd's host may
+ * have been ahead then, or that of a host behind now, and nobody would be believed until
+ * that time comes.  When a certificate was made, its record says.
+ */
+#define BEGIN_SECONDS INT64_C (946684800)
+/* A clock that shows less than 2026-01-01 is wrong: nothing ends sooner for that. */
+#define RIGHT_SECONDS INT64_C (1767225600)
 #define RSA_BITS_MIN 2048
 #define RSA_BITS_MAX 8192
 
@@ -85,6 +90,14 @@ add_names (X509 *x509, const struct ca_names *names)
   free (text);
 }
 
+static time_t
+now_seconds (void)
+{
+  time_t now = time (NULL);
+
+  return now > RIGHT_SECONDS ? now : RIGHT_SECONDS;
+}
+
 /* All but the extensions and the signature; its issuer's name is `issuer`'s, or
  * its own.
  */
@@ -93,7 +106,6 @@ begin (EVP_PKEY *key, const char *cn, X509 *issuer, uint64_t seconds)
 {
   X509 *x509 = X509_new ();
   X509_NAME *name = X509_NAME_new ();
-  time_t now = time (NULL);
   uint8_t serial[16];
   BIGNUM *number;
 
@@ -110,8 +122,8 @@ begin (EVP_PKEY *key, const char *cn, X509 *issuer, uint64_t seconds)
                                          : name) != 1 ||
       X509_set_pubkey (x509, key) != 1)
     abort ();
-  ASN1_TIME_set (X509_getm_notBefore (x509), now - EARLIER_SECONDS);
-  ASN1_TIME_set (X509_getm_notAfter (x509), now + (time_t) seconds);
+  ASN1_TIME_set (X509_getm_notBefore (x509), BEGIN_SECONDS);
+  ASN1_TIME_set (X509_getm_notAfter (x509), now_seconds () + (time_t) seconds);
   BN_free (number);
   X509_NAME_free (name);
   return x509;
@@ -141,7 +153,7 @@ ca_sign (const struct ca *ca, EVP_PKEY *key, const char *cn,
   sign (x509, ca->key);
   certificate->x509 = x509;
   ca_serial (x509, certificate->serial);
-  certificate->created = (uint64_t) time (NULL) * 1000;
+  certificate->created = (uint64_t) now_seconds () * 1000;
   certificate->expires = certificate->created + seconds * 1000;
 }
 
@@ -228,8 +240,8 @@ ca_crl (const struct ca *ca, const struct ca_revoked *list, size_t count)
 {
   X509_CRL *crl = X509_CRL_new ();
   BIO *bio = BIO_new (BIO_s_mem ());
-  time_t now = time (NULL);
-  ASN1_TIME *from = ASN1_TIME_set (NULL, now - EARLIER_SECONDS);
+  time_t now = now_seconds ();
+  ASN1_TIME *from = ASN1_TIME_set (NULL, BEGIN_SECONDS);
   ASN1_TIME *until = ASN1_TIME_set (NULL, now + (time_t) CRL_SECONDS);
   ASN1_INTEGER *number = ASN1_INTEGER_new ();
   X509_EXTENSION *issuer;
@@ -633,8 +645,12 @@ time_of (const ASN1_TIME *t)
 void
 ca_times (const struct ca *ca, uint64_t *since, uint64_t *until)
 {
-  *since = time_of (X509_get0_notBefore (ca->x509)) + EARLIER_SECONDS * 1000;
+  const ASN1_TIME *begin = X509_get0_notBefore (ca->x509);
+
   *until = time_of (X509_get0_notAfter (ca->x509));
+  *since = time_of (begin);
+  if (*since == BEGIN_SECONDS * 1000) /* it is one of ours */
+    *since = *until - CA_SECONDS * 1000;
 }
 
 /* ---- Requests from outside. ---- */

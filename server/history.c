@@ -20,6 +20,7 @@
 #include <sqlite3.h>
 
 #include "alloc.h"
+#include "common/clock.h"
 #include "history-internal.h"
 #include "log.h"
 
@@ -60,6 +61,8 @@ struct history {
 
   sqlite3 *db;  /* the thread's */
   bool failing; /* and that was said */
+  int64_t newest_s;   /* the newest sample that was found in it, 0: none, ... */
+  uint64_t opened_ms; /* ... and when, by clock_boot_ms */
   pthread_t thread;
 
   pthread_mutex_t lock; /* of what follows */
@@ -220,8 +223,12 @@ try_open (struct history *h, bool *foreign)
       run_sql (h->db, "PRAGMA synchronous=NORMAL") ||
       (tables = ask_number (h->db, "SELECT count(*) FROM sqlite_master")) == -1)
     return -1;
-  if (tables == 0)
+  h->opened_ms = clock_boot_ms ();
+  if (tables == 0) {
+    h->newest_s = (int64_t) (clock_wall_ms () / 1000);
     return make_tables (h->db);
+  }
+  h->newest_s = ask_number (h->db, "SELECT max(at) FROM sample");
   id = ask_number (h->db, "PRAGMA application_id");
   version = ask_number (h->db, "PRAGMA user_version");
   *foreign = id != -1 && version != -1 &&
@@ -338,6 +345,19 @@ put_batch (struct history *h, const struct batch *b)
   return fine ? 0 : -1;
 }
 
+/* What is too old is dropped by this time.  The clock may be ahead for a while, and all would
+ * seem old: so it is no later than the newest sample that was found, and the time since.
+ */
+static int64_t
+sure_s (const struct history *h, int64_t now_s)
+{
+  int64_t since_s = (int64_t) ((clock_boot_ms () - h->opened_ms) / 1000);
+
+  return h->newest_s > 0 && h->newest_s + since_s < now_s
+           ? h->newest_s + since_s
+           : now_s;
+}
+
 /* Make the coarser samples that are complete now, and drop what is too old. */
 static int
 roll_up (struct history *h, size_t tier, int64_t now_s)
@@ -347,8 +367,8 @@ roll_up (struct history *h, size_t tier, int64_t now_s)
   int64_t until = now_s / t->step_s * t->step_s;
   const int64_t roll[] = { t->step_s, finer->step_s, until };
   const int64_t mark[] = { t->step_s, until };
-  const int64_t old[] = { finer->step_s, now_s - finer->keep_s };
-  const int64_t oldest[] = { t->step_s, now_s - t->keep_s };
+  const int64_t old[] = { finer->step_s, sure_s (h, now_s) - finer->keep_s };
+  const int64_t oldest[] = { t->step_s, sure_s (h, now_s) - t->keep_s };
   char sql[80];
 
   snprintf (sql, sizeof sql, "SELECT at FROM rolled WHERE step = %d",

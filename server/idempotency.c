@@ -9,6 +9,7 @@
 #include <openssl/sha.h>
 
 #include "alloc.h"
+#include "common/clock.h"
 #include "fields.h"
 #include "idempotency.h"
 #include "text.h"
@@ -21,7 +22,7 @@ struct entry {
   char name[2 * NAME_BYTES + 1];
   uint8_t digest[SHA256_DIGEST_LENGTH];
   const struct request *request; /* under way; NULL: answered */
-  uint64_t wall_ms;
+  uint64_t wall_ms, at_ms; /* when it was answered, and by clock_boot_ms */
   int status;
   char *body; /* as text: of an array of many members it takes a fifth of the
                  memory that JSON takes */
@@ -117,6 +118,7 @@ idempotency_load (struct idempotency *i, const char *key, const char *json,
     e = add (i, key);
   if (e) {
     fields_u64 (&f, "at_ms", 0, INT64_MAX, &e->wall_ms);
+    e->at_ms = clock_boot_ms (); /* how long ago it was no clock says for sure */
     fields_hex (&f, "digest", e->digest, sizeof e->digest);
     fields_u64 (&f, "status", 200, 299, &status);
     e->status = (int) status;
@@ -138,15 +140,14 @@ idempotency_load (struct idempotency *i, const char *key, const char *json,
 /* ---- Requests. ---- */
 
 static bool
-expired (const struct entry *e, uint64_t wall_ms)
+expired (const struct entry *e)
 {
-  return e->request == NULL && wall_ms > e->wall_ms &&
-         wall_ms - e->wall_ms > IDEMPOTENCY_MS;
+  return e->request == NULL && clock_boot_ms () > e->at_ms + IDEMPOTENCY_MS;
 }
 
 bool
-idempotency_begin (struct idempotency *i, struct request *r, uint64_t wall_ms,
-                   int *status, json_t **body)
+idempotency_begin (struct idempotency *i, struct request *r, int *status,
+                   json_t **body)
 {
   char name[2 * NAME_BYTES + 1];
   struct entry *e;
@@ -155,7 +156,7 @@ idempotency_begin (struct idempotency *i, struct request *r, uint64_t wall_ms,
     return false;
   name_of (r, name);
   e = find (i, name);
-  if (e && expired (e, wall_ms)) {
+  if (e && expired (e)) {
     drop (i, e); /* the new answer's record takes the old one's place */
     e = NULL;
   }
@@ -188,14 +189,14 @@ idempotency_begin (struct idempotency *i, struct request *r, uint64_t wall_ms,
 
 /* Those that are too old or too many. */
 static void
-forget (struct idempotency *i, uint64_t wall_ms, struct store_txn *t)
+forget (struct idempotency *i, struct store_txn *t)
 {
   struct entry *e, *next;
 
   TAILQ_FOREACH_SAFE (e, &i->entries, link, next) {
     if (e->request)
       continue;
-    if (!expired (e, wall_ms) && i->count <= IDEMPOTENCY_MAX)
+    if (!expired (e) && i->count <= IDEMPOTENCY_MAX)
       return;
     store_txn_add (t, IDEMPOTENCY_KIND, e->name, NULL);
     drop (i, e);
@@ -222,6 +223,7 @@ idempotency_answer (struct idempotency *i, const struct request *r,
   }
   e->request = NULL;
   e->wall_ms = wall_ms;
+  e->at_ms = clock_boot_ms ();
   e->status = status;
   e->body = alloc_json (body);
   TAILQ_REMOVE (&i->entries, e, link);
@@ -230,5 +232,5 @@ idempotency_answer (struct idempotency *i, const struct request *r,
                  json_pack ("{so so si sO}", "at_ms", text_number (e->wall_ms),
                             "digest", text_hex (e->digest, sizeof e->digest),
                             "status", e->status, "body", body));
-  forget (i, wall_ms, t);
+  forget (i, t);
 }

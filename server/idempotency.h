@@ -35,7 +35,7 @@ int idempotency_load (struct idempotency *i, const char *key, const char *json,
  * the answer.
  */
 bool idempotency_begin (struct idempotency *i, struct request *r,
-                        uint64_t wall_ms, int *status, json_t **body);
+                        int *status, json_t **body);
 /* The request is answered: if the answer is to be kept, add it to the transaction.
  */
 void idempotency_answer (struct idempotency *i, const struct request *r,

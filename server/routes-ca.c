@@ -63,20 +63,19 @@ handle_trust (struct loop *l, struct request *r)
   const struct trust_input *q = r->input;
   struct auth *a = loop_auth (l);
   const struct certificate *c;
+  uint64_t now = clock_wall_ms ();
   struct store_txn *t;
-  const char *ca;
 
   if (enroll_refuse_late (l, r) || enroll_refuse_stranger (l, r))
     return;
   c = auth_certificate (a, r->name, r->caller.serial);
-  ca = c == NULL ? "" : c->ca;
   t = store_txn_new ();
-  auth_trust_said (a, t, r->name, q->trusts, ca);
-  auth_trust_step (a, t, clock_wall_ms ());
+  auth_trust_said (a, t, r->name, q->trusts, c ? c->ca : "");
+  auth_trust_step (a, t, now);
   loop_answer_stored (l, r, 200,
                       json_pack ("{ss ss sb}", "ca", trust_pem (a->trust),
                                  "crl", auth_crl (a), "renew",
-                                 auth_trust_renews (a, r->name, ca)),
+                                 c && auth_trust_renews (a, c, now)),
                       t);
 }
 

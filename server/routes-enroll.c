@@ -99,7 +99,7 @@ token_is_good (const struct auth *a, const struct auth_request *q,
     return text_refuse (
       p, 403, "token", "token-used",
       "this token was used already: weftctl node token makes another");
-  if (wall_ms >= s->expires)
+  if (auth_secret_expired (s, wall_ms))
     return text_refuse (
       p, 403, "token", "token-expired",
       "this token has expired: weftctl node token makes another");

@@ -89,7 +89,8 @@ id_of (const struct secret *s)
 static bool
 is_open (const struct secret *s, uint64_t wall_ms)
 {
-  return s->kind == SECRET_NODE_TOKEN && !s->spent && wall_ms < s->expires;
+  return s->kind == SECRET_NODE_TOKEN && !s->spent &&
+         !auth_secret_expired (s, wall_ms);
 }
 
 static void

@@ -1,8 +1,8 @@
 /* tls.c: see tls.h.
  *
- * weftd's certificate and its key are in memory alone, made when weftd is
- * started, again when a third of its time is left, and when the CAs are others: hosts
- * trust the CA, not this certificate.
+ * weftd's certificate and its key are in memory alone, made when weftd is started, again
+ * when a third of its time is left, when the CAs are others, and when the clock was set
+ * back: hosts trust the CA, not this certificate.
  */
 
 #include <config.h>
@@ -25,6 +25,8 @@
 #include "common/refuse.h"
 
 #define CERTIFICATE_SECONDS (30 * 24 * 3600)
+/* A clock is set back by less than this where it was about right. */
+#define AHEAD_MS (3600 * 1000)
 
 struct tls {
   struct trust *trust;
@@ -34,7 +36,7 @@ struct tls {
   pthread_mutex_t lock; /* of the following */
   EVP_PKEY *key;
   X509 *x509;
-  uint64_t renew_ms; /* then */
+  uint64_t made_ms, renew_ms; /* wall clock: it was made, and is to be made again */
   unsigned version;  /* of what is trusted: ... */
   X509_STORE *store;
   STACK_OF (X509_NAME) * names;
@@ -166,7 +168,17 @@ renew (struct tls *tls)
   tls_names (tls->options, &names);
   trust_sign_own (tls->trust, tls->key, &names, seconds, &made);
   tls->x509 = made.x509;
+  tls->made_ms = clock_wall_ms ();
   tls->renew_ms = made.created + seconds * 1000 / 3 * 2;
+}
+
+/* Is a third of its time left, or was it made while the clock was ahead? */
+static bool
+is_due (const struct tls *tls)
+{
+  uint64_t now_ms = clock_wall_ms ();
+
+  return now_ms >= tls->renew_ms || now_ms < tls->made_ms - AHEAD_MS;
 }
 
 /* False: OpenSSL can't. */
@@ -212,21 +224,24 @@ choose_certificate (SSL *ssl, void *opaque)
   pthread_mutex_lock (&tls->lock);
   if (tls->version != trust_version (tls->trust))
     take_trust (tls);
-  else if (clock_wall_ms () >= tls->renew_ms)
+  else if (is_due (tls))
     renew (tls);
   r = give (tls, ssl);
   pthread_mutex_unlock (&tls->lock);
   return r;
 }
 
-/* A node's certificate that has expired shows who it is: auth.c knows for how little
- * that is good.
+/* A node's certificate that is of another time shows who it is: auth.c knows for how little
+ * one is good that has expired.
  */
 static int
-take_expired (int fine, X509_STORE_CTX *context)
+take_untimely (int fine, X509_STORE_CTX *context)
 {
+  int error = X509_STORE_CTX_get_error (context);
+
   if (fine || X509_STORE_CTX_get_error_depth (context) > 0 ||
-      X509_STORE_CTX_get_error (context) != X509_V_ERR_CERT_HAS_EXPIRED)
+      (error != X509_V_ERR_CERT_HAS_EXPIRED &&
+       error != X509_V_ERR_CERT_NOT_YET_VALID))
     return fine;
   X509_STORE_CTX_set_error (context, X509_V_OK);
   return 1;
@@ -257,7 +272,7 @@ set_up (struct tls *tls)
   /* Whoever shows a certificate must have it from a CA that is trusted; the rest is seen at
    * each request.  Sessions are not kept, so that nothing outlives that.
    */
-  SSL_CTX_set_verify (context, SSL_VERIFY_PEER, take_expired);
+  SSL_CTX_set_verify (context, SSL_VERIFY_PEER, take_untimely);
   SSL_CTX_set_verify_depth (context, 1);
   SSL_CTX_set_session_cache_mode (context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options (context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |

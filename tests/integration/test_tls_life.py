@@ -151,6 +151,134 @@ def test_a_folder_that_is_away(world):
     assert a.log("d0").count("can't be read") == 1
 
 
+# What the clock of a process shows: so many seconds more, as a file says.
+WRONG_CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+
+static time_t
+ahead (void)
+{
+  FILE *f = fopen (getenv ("AHEAD"), "r");
+  long n = 0;
+
+  if (f == NULL || fscanf (f, "%ld", &n) != 1)
+    n = 0;
+  if (f)
+    fclose (f);
+  return n;
+}
+
+int
+clock_gettime (clockid_t id, struct timespec *t)
+{
+  int (*real) (clockid_t, struct timespec *) =
+    (int (*) (clockid_t, struct timespec *)) dlsym (RTLD_NEXT, "clock_gettime");
+  int r = real (id, t);
+
+  if (r == 0 && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE))
+    t->tv_sec += ahead ();
+  return r;
+}
+
+time_t
+time (time_t *to)
+{
+  struct timespec t;
+
+  clock_gettime (CLOCK_REALTIME, &t);
+  if (to)
+    *to = t.tv_sec;
+  return t.tv_sec;
+}
+
+int
+gettimeofday (struct timeval *restrict t, void *restrict zone)
+{
+  struct timespec now;
+
+  clock_gettime (CLOCK_REALTIME, &now);
+  t->tv_sec = now.tv_sec;
+  t->tv_usec = now.tv_nsec / 1000;
+  return 0;
+}
+"""
+DAY = 24 * 3600
+
+
+class WrongClock:
+    """For the environment `env`, of which the clock can be set."""
+
+    def __init__(self, tmp_path):
+        source, library = tmp_path / "clock.c", tmp_path / "clock.so"
+        source.write_text(WRONG_CLOCK)
+        run("cc", "-shared", "-fPIC", "-o", library, source, "-ldl")
+        self.file = tmp_path / "ahead"
+        self.set(0)
+        self.env = {"LD_PRELOAD": str(library), "AHEAD": str(self.file)}
+
+    def set(self, days):
+        new = self.file.with_suffix(".new")
+        new.write_text(f"{days * DAY}\n")
+        new.rename(self.file)
+
+
+@pytest.mark.long(60)
+def test_weftd_whose_clock_was_wrong(tmp_path):
+    """While it is wrong nodes may be refused; as soon as it is right all is as before, and
+    whoever was revoked meanwhile stays so."""
+    clock = WrongClock(tmp_path)
+    with World(tmp_path, env=clock.env) as world:
+        nodes = a, b, c = [world.serving(f"n{i}", "d0") for i in range(3)]
+        world.make_array(nodes)
+        uri = a.serve_array("a")
+        wanted = fill(a, uri, tmp_path)
+        thieves = [world.node(f"thief{i}") for i in range(3)]
+        for n in thieves:
+            world.enroll(n)
+
+        def jump(days, restart):
+            clock.set(days)
+            if restart:
+                world.w.end("weftd")
+                world.start_weftd()
+            world.log_in()
+            world.ctl("node", "revoke", thieves[-1].name, "--yes")
+            c.run("weft-renew", "--root", c.root, "--now", check=False)
+            world.w.run("sh", "-c", f"sleep 3; echo | openssl s_client -connect "
+                        f"{world.w.address}:7380", check=False)
+            clock.set(0)
+            if restart:
+                world.w.end("weftd")
+                world.start_weftd()
+
+        for days, restart in ((25, False), (3650, True), (-3650, True)):
+            jump(days, restart)
+            world.log_in()
+            began = Stopwatch()
+            eventually(lambda: all(len(world.disks_of(n)) == 1 for n in nodes), 30)
+            for n in nodes:
+                n.run("weft-renew", "--root", n.root)
+            # New connections between nodes, by what they have now.
+            c.end("d0", 9)
+            c.serve()
+            eventually(lambda: {m["state"] for m in world.json(
+                "array", "show", "a")["members"]} == {"in-sync"}, 60, every=0.3)
+            assert read(a, uri, tmp_path) == wanted
+            wanted = fill(a, uri, tmp_path)
+            print(f"{days} days: {began.seconds():.1f} s")
+            thief = thieves.pop()
+            assert thief.run("weft-renew", "--root", thief.root, "--now",
+                             check=False).returncode != 0
+            crl = run("openssl", "crl", "-noout", "-text", "-in",
+                      a.etc / "tls/ca-crl.pem").stdout
+            assert crl.count("Serial Number:") == 3 - len(thieves)
+
+
 def shut_out_thief(world, thief, honest, door):
     """By its open and by new connections.  Both strangers, of whom the other does not
     feel it."""
