@@ -87,10 +87,10 @@ ask (struct following *f)
   struct follow_answer answer = { .status = -1 };
   const json_t *serving;
   json_t *reply = NULL;
-  char path[128];
+  char path[256];
 
-  snprintf (path, sizeof path, "/api/v1/arrays/%s/service?attach=%s",
-            params.service, options.readonly ? "ro" : "rw");
+  snprintf (path, sizeof path, "/api/v1/arrays/%s/service?attach=%s&node=%s",
+            params.service, options.readonly ? "ro" : "rw", params.node);
   answer.status = admin_call (f->admin, "GET", path, NULL, &reply,
                               ASK_TIMEOUT_MS);
   if (answer.status == 200) {

@@ -59,8 +59,8 @@ struct history {
   char path[4096];
   struct batch *batch; /* the loop's: the samples in the making */
 
-  sqlite3 *db;  /* the thread's */
-  bool failing; /* and that was said */
+  sqlite3 *db;        /* the thread's */
+  bool failing;       /* and that was said */
   int64_t newest_s;   /* the newest sample that was found in it, 0: none, ... */
   uint64_t opened_ms; /* ... and when, by clock_boot_ms */
   pthread_t thread;

@@ -118,7 +118,8 @@ idempotency_load (struct idempotency *i, const char *key, const char *json,
     e = add (i, key);
   if (e) {
     fields_u64 (&f, "at_ms", 0, INT64_MAX, &e->wall_ms);
-    e->at_ms = clock_boot_ms (); /* how long ago it was no clock says for sure */
+    e->at_ms =
+      clock_boot_ms (); /* how long ago it was no clock says for sure */
     fields_hex (&f, "digest", e->digest, sizeof e->digest);
     fields_u64 (&f, "status", 200, 299, &status);
     e->status = (int) status;

@@ -34,8 +34,8 @@ int idempotency_load (struct idempotency *i, const char *key, const char *json,
 /* A request has come.  False: it is to be done.  True: it is not, and this is
  * the answer.
  */
-bool idempotency_begin (struct idempotency *i, struct request *r,
-                        int *status, json_t **body);
+bool idempotency_begin (struct idempotency *i, struct request *r, int *status,
+                        json_t **body);
 /* The request is answered: if the answer is to be kept, add it to the transaction.
  */
 void idempotency_answer (struct idempotency *i, const struct request *r,

@@ -112,8 +112,7 @@ handle (struct loop *l, struct request *r)
   else if (!speaks_for_itself (l, r))
     loop_refuse (l, r, 403, NULL, "forbidden",
                  "a node may speak for itself alone");
-  else if (idempotency_begin (l->idempotency, r, &status,
-                              &body))
+  else if (idempotency_begin (l->idempotency, r, &status, &body))
     loop_answer (l, r, status, body);
   else if (strcmp (r->route->method, "GET") != 0 && etag_differs (l, r))
     loop_refuse (l, r, 412, "If-Match", "changed",

@@ -275,8 +275,12 @@ handle_service (struct loop *l, struct request *r)
 {
   const struct cluster_array *a = array_of_path (l, r);
 
-  if (a && !refuse_client (l, r, a))
-    loop_answer (l, r, 200, view_service (loop_cluster (l), a));
+  if (a == NULL || refuse_client (l, r, a))
+    return;
+  /* Nobody has enrolled, but a fence must find it. */
+  if (r->query.given & QUERY_NODE && !auth_login_required (loop_auth (l)))
+    cluster_node_asks (loop_cluster (l), loop_input (l, r), r->query.node);
+  loop_answer (l, r, 200, view_service (loop_cluster (l), a));
 }
 
 static void
@@ -328,7 +332,7 @@ const struct route routes_array[] = {
     .handle = handle_allow, .preflight = preflight_allow },
   { "DELETE", V1 "/arrays/{name}/allow/{node}", .configuration = etag_array,
     .handle = handle_deny, .preflight = preflight_deny },
-  { "GET", V1 "/arrays/{name}/service", .query = QUERY_ATTACH,
+  { "GET", V1 "/arrays/{name}/service", .query = QUERY_ATTACH | QUERY_NODE,
     .handle = handle_service },
   { "PUT", V1 "/arrays/{name}/service", .configuration = etag_array,
     .input = sizeof (struct cluster_service), .parse = parse_service,

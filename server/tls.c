@@ -36,8 +36,9 @@ struct tls {
   pthread_mutex_t lock; /* of the following */
   EVP_PKEY *key;
   X509 *x509;
-  uint64_t made_ms, renew_ms; /* wall clock: it was made, and is to be made again */
-  unsigned version;  /* of what is trusted: ... */
+  uint64_t made_ms,
+    renew_ms;       /* wall clock: it was made, and is to be made again */
+  unsigned version; /* of what is trusted: ... */
   X509_STORE *store;
   STACK_OF (X509_NAME) * names;
 };

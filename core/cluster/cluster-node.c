@@ -17,10 +17,33 @@
 #include "cluster-internal.h"
 #include "cluster-preflight.h"
 
+static unsigned
+count_records (const struct cluster *c)
+{
+  const struct cluster_node *n;
+  unsigned count = 0;
+
+  TAILQ_FOREACH (n, &c->nodes, link)
+    count += !n->rec.removed;
+  return count;
+}
+
+/* Has it a session, or had it one of late?  Whoever fences a node may come after its end. */
+static bool
+had_session (const struct cluster *c, const char *name)
+{
+  const struct cluster_session *s;
+
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (strcmp (s->rec.node, name) == 0)
+      return true;
+  return false;
+}
+
 static bool
 refuse_node (struct cluster *c, uint64_t op, const char *name)
 {
-  if (cluster_node_known (c, name))
+  if (cluster_node_known (c, name) || had_session (c, name))
     return cluster_refuse_read_only (c, op);
   cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-node",
                   "there is no node %s: GET /api/v1/nodes lists them", name);
@@ -32,13 +55,8 @@ static bool
 refuse_record (struct cluster *c, uint64_t op, const char *name)
 {
   const struct cluster_node *n = cluster_node_find (c, name);
-  unsigned count = 0;
 
-  if (n && !n->rec.removed)
-    return false;
-  TAILQ_FOREACH (n, &c->nodes, link)
-    count += !n->rec.removed;
-  if (count < NODES_MAX)
+  if ((n && !n->rec.removed) || count_records (c) < NODES_MAX)
     return false;
   cluster_refuse (c, op, CLUSTER_CONFLICT, "too-many",
                   "there are %d nodes already: remove some that are gone",
@@ -89,6 +107,23 @@ cluster_node_add (struct cluster *c, const struct cluster_input *in,
       !refuse_record (c, in->op, name)) {
     cluster_node_keep (c, name)->rec.shut_out = false;
     done (c, in->op, CLUSTER_REPLY_NODE, cluster_node_keep (c, name));
+  }
+  cluster_end (c);
+}
+
+void
+cluster_node_asks (struct cluster *c, const struct cluster_input *in,
+                   const char *name)
+{
+  struct cluster_node *n;
+
+  if (cluster_node_known (c, name))
+    return;
+  cluster_begin (c, in);
+  if (c->read_only[0] == '\0' && count_records (c) < NODES_MAX) {
+    n = cluster_node_keep (c, name);
+    cluster_put_node (c, n);
+    cluster_changed_node (c, n);
   }
   cluster_end (c);
 }

@@ -666,6 +666,11 @@ bool cluster_service_beside (const struct cluster_array *a, const char *node);
 /* Make a record of a node that has just enrolled. */
 void cluster_node_add (struct cluster *c, const struct cluster_input *in,
                        const char *name);
+/* It has asked for a service, of which it is a client: make a record of it, if there is
+ * none, and room for one.  Where nodes enroll they have one.
+ */
+void cluster_node_asks (struct cluster *c, const struct cluster_input *in,
+                        const char *name);
 /* force: also where that makes data unreachable as soon as the node stops. */
 void cluster_node_maintain (struct cluster *c, const struct cluster_input *in,
                             const char *name, bool on, bool force);

@@ -573,6 +573,12 @@ def test_fenced(served):
     s.signal("c0", signal.SIGSTOP)
     buf = nbd.Buffer.from_bytearray(bytearray(b"2" * BLOCK))
     frozen.aio_pwrite(buf, 0)
+    # Of a node that has no disk, and where nobody enrolls: weftd knows it as a client.
+    diskless = connected(s.client("c5", node="diskless"))
+    s.fence("diskless")
+    with pytest.raises(nbd.Error) as e:
+        diskless.pwrite(b"2" * BLOCK, BLOCK)
+    assert e.value.errno == "ESHUTDOWN"
     s.fence("n0")
     here.pwrite(b"3" * BLOCK, 0)
     here.pwrite(b"3" * BLOCK, BLOCK)

@@ -468,7 +468,7 @@ test_fence_clients (void)
   served ();
   REFUSED (CLUSTER_NOT_FOUND, "unknown-node",
            cluster_node_fence (engine, in, "n99", true, "kim"));
-  ASK (cluster_node_add (engine, in, "c0"));
+  CALL (0, cluster_node_asks (engine, in, "c0")); /* nobody has enrolled it */
   writer->busy = true;
   op = fence ("c0");
   live_on (20);
