@@ -250,7 +250,7 @@ mutant spare-counts-while-the-disk-is-heard test-cluster-member cluster-rebuild.
 mutant spare-counts-by-the-wall-clock test-cluster-clock cluster-rebuild.c \
   'uint64_t since = a->since_live_ms[member];' \
   'uint64_t since = c->live_ms - (c->wall_ms - m->since_wall_ms);'
-mutant slow-change-by-the-wall-clock test-cluster-clock cluster-verdict.c \
+mutant slow-change-by-the-wall-clock test-cluster-clock cluster-verdict-array.c \
   'c->live_ms > a->begun_live_ms + SLOW_MS' \
   'c->wall_ms > change->since_wall_ms + SLOW_MS'
 mutant sessions-end-by-the-wall-clock test-cluster-clock cluster-end.c \
