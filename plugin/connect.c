@@ -41,7 +41,10 @@ static enum connect_failure
 prepare_tls (struct nbd_handle *nbd, const char *uri)
 {
   if (!connect_is_tls (uri))
-    return params.map == NULL && exposure_uri_plain (uri) ? CONNECT_PLAIN : 0;
+    return params.map                 ? 0
+           : exposure_uri_plain (uri) ? CONNECT_PLAIN
+           : params.tls               ? CONNECT_UNCERTIFIED
+                                      : 0;
   /* Without a CA libnbd would speak to anybody. */
   if (params.tls == NULL)
     return CONNECT_NO_CA;
@@ -111,6 +114,10 @@ connect_reason (enum connect_failure failure)
     return "no answer in time";
   case CONNECT_PLAIN:
     return "it is on another host, and its URI is not nbds://";
+  case CONNECT_UNCERTIFIED:
+    return "its URI is not nbds://, and this host connects to certified "
+           "members "
+           "only, for it has a certificate of the cluster (tls=)";
   case CONNECT_NO_CA:
     return "it speaks TLS; give tls=FOLDER, by whose CA it is verified";
   case CONNECT_DESCRIPTORS:

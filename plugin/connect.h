@@ -20,6 +20,7 @@ enum connect_failure {
   CONNECT_NO_ANSWER = 1, /* in time */
   CONNECT_NBD,           /* libnbd says why */
   CONNECT_PLAIN,         /* no TLS to another host */
+  CONNECT_UNCERTIFIED,   /* no TLS, of a host that has a certificate */
   CONNECT_NO_CA,         /* TLS, and no tls= */
   CONNECT_DESCRIPTORS,   /* none left for it */
 };

@@ -417,7 +417,6 @@ fields_take (struct fields *f, const struct field *table, void *to)
     [FIELD_TEXT] = fields_text,
     [FIELD_PROSE] = fields_prose,
     [FIELD_NAME] = fields_name,
-    [FIELD_URI] = fields_uri,
   };
 
   for (; table->name; table++) {
@@ -448,7 +447,6 @@ fields_take (struct fields *f, const struct field *table, void *to)
     case FIELD_TEXT:
     case FIELD_PROSE:
     case FIELD_NAME:
-    case FIELD_URI:
       texts[table->kind](f, name, at, table->size);
       break;
     case FIELD_HEX:
@@ -490,7 +488,6 @@ fields_json (const struct field *table, const void *from)
     case FIELD_TEXT:
     case FIELD_PROSE:
     case FIELD_NAME:
-    case FIELD_URI:
       value = text_string (at);
       break;
     case FIELD_HEX:

@@ -79,7 +79,6 @@ enum field_kind {
   FIELD_TEXT,
   FIELD_PROSE,
   FIELD_NAME,
-  FIELD_URI,
   FIELD_HEX,
   FIELD_UUID, /* where it may be missing, zero stands for that */
   FIELD_WORD, /* an enum */

@@ -136,8 +136,10 @@ http_take_caller (struct http *h, struct mg_connection *conn, struct request *r)
                          &refusal) &&
          auth_may (auth, &r->caller, r->route, &refusal);
   OPENSSL_cleanse (cookie, sizeof cookie);
-  if (fine)
+  if (fine) {
+    r->certificate = r->caller.via == VIA_CERTIFICATE ? peer : NULL;
     return true;
+  }
   http_log_refusal (conn, refusal.code);
   if (!http_drop_body (conn))
     return false;

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include <jansson.h>
+#include <openssl/types.h>
 
 #include "auth.h"
 #include "cluster/cluster.h"
@@ -35,6 +36,8 @@ struct request {
   TAILQ_ENTRY (request) link;
   const struct route *route;
   struct caller caller;
+  X509 *
+    certificate; /* of a node that calls by it, while its words are read; or NULL */
   struct query query;
   /* It was refused already, and comes to the loop for the audit trail alone. */
   struct refusal refused;

@@ -4,6 +4,10 @@
 
 #include <string.h>
 
+#include <openssl/x509v3.h>
+
+#include "addresses.h"
+#include "common/uri.h"
 #include "replies.h"
 #include "routes-internal.h"
 
@@ -86,7 +90,6 @@ static const struct field place_fields[] = {
 };
 
 static const struct field disk_fields[] = {
-  { "uri", FIELD_URI, AT (uri) },
   { "path", FIELD_TEXT, AT (path) },
   { "cache", FIELD_TEXT, AT (cache), .optional = true },
   { "size", FIELD_NUMBER, AT (size), .min = 1 },
@@ -194,12 +197,53 @@ parse_patience (struct fields *f, struct request *r, uint64_t *wait_ms)
   r->patient = !news && *wait_ms > 0;
 }
 
+/* Is it one of the addresses that the certificate is for? */
+static bool
+certifies (X509 *certificate, const char *host)
+{
+  return X509_check_ip_asc (certificate, host, 0) == 1 ||
+         X509_check_host (certificate, host, 0,
+                          X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, NULL) == 1;
+}
+
+void
+parse_own_uri (struct fields *f, const struct request *r, bool local, char *uri,
+               size_t size)
+{
+  struct uri parts;
+
+  fields_uri (f, "uri", uri, size);
+  if (f->failed || r->certificate == NULL)
+    return;
+  if (uri_parse (uri, &parts) == -1)
+    fields_fail (f, "uri", "field uri has no host that can be made out");
+  else if (local && (parts.socket[0] || addresses_is_loopback (parts.host)))
+    return;
+  else if (strpbrk (uri,
+                    "?#@")) /* a query could say how TLS is to be verified */
+    fields_fail (f, "uri",
+                 "field uri may have a host and a port, and neither a user nor "
+                 "a query");
+  else if (!parts.tls || parts.socket[0])
+    fields_fail (f, "uri",
+                 "field uri must begin with nbds://: other hosts reach a node "
+                 "that has a certificate by TLS alone");
+  else if (!certifies (r->certificate, parts.host))
+    fields_fail (f, "uri",
+                 "field uri names host %.200s, and the certificate of node "
+                 "%s is not for that: start the process with a uri= of an "
+                 "address of its own, or enroll the node with that address",
+                 parts.host, r->caller.name);
+}
+
 static void
-parse_report (struct fields *f, struct cluster_disk_heartbeat *hb)
+parse_report (struct fields *f, const struct request *r,
+              struct cluster_disk_heartbeat *hb)
 {
   int state = 0;
 
   fields_take (f, disk_fields, hb);
+  parse_own_uri (f, r, false, hb->uri, sizeof hb->uri);
   if (fields_has (f, "array"))
     parse_place (f, hb);
   if (fields_has (f, "join"))
@@ -242,7 +286,7 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
   if (fields_has (f, "round"))
     fields_u64 (f, "round", 0, EPOCH_MAX, &hb->round);
   if (!hb->same)
-    parse_report (f, hb);
+    parse_report (f, r, hb);
 }
 
 static void

@@ -46,6 +46,12 @@ extern const struct route routes_users[];
 
 /* The field of that name, which must not be empty. */
 void parse_instance (struct fields *f, char instance[CLUSTER_INSTANCE_BYTES]);
+/* The field `uri`: where others reach what the caller serves.  A node with a certificate
+ * may say none but its own addresses, and with TLS; `local`: also what no other host
+ * connects to.
+ */
+void parse_own_uri (struct fields *f, const struct request *r, bool local,
+                    char *uri, size_t size);
 /* How long may the answer to a heartbeat be held, and does it say anything that must
  * be known now?
  */

@@ -69,12 +69,12 @@ parse_attach (struct fields *f, struct request *r)
   if (fields_has (f, "part"))
     parse_part (f, q);
   a->leases = q->shared && !q->part;
-  if (fields_has (f, "uri"))
-    fields_uri (f, "uri", a->uri, sizeof a->uri);
   if (fields_has (f, "takeover"))
     fields_bool (f, "takeover", &a->takeover);
   if (fields_has (f, "exports"))
     fields_bool (f, "exports", &a->exports);
+  if (fields_has (f, "uri"))
+    parse_own_uri (f, r, !a->exports && !a->service, a->uri, sizeof a->uri);
   if (fields_has (f, "ended"))
     fields_hex (f, "ended", (uint8_t *) &ended, sizeof ended);
   a->ended = be64toh (ended);
@@ -295,7 +295,6 @@ static const struct field heartbeat_fields[] = {
   { "older", FIELD_BOOL, AT (older), .optional = true },
   { "equal", FIELD_BOOL, AT (equal), .optional = true },
   { "fences", FIELD_NUMBER, AT (fences), .optional = true, .max = EPOCH_MAX },
-  { "uri", FIELD_URI, AT (uri), .optional = true },
   { "order", FIELD_NUMBER, AT (order), .optional = true },
   { NULL },
 };
@@ -308,6 +307,8 @@ parse_session_heartbeat (struct fields *f, struct request *r)
 
   fields_take (f, heartbeat_fields, hb);
   hb->has_uri = fields_has (f, "uri");
+  if (hb->has_uri)
+    parse_own_uri (f, r, true, hb->uri, sizeof hb->uri);
   hb->same_stats = json_is_true (json_object_get (f->object, "stats"));
   hb->has_stats = !hb->same_stats && fields_has (f, "stats");
   if (hb->has_stats)

@@ -109,7 +109,8 @@ class SecureMember(Member):
         self.node, self.name = node, name or node.name
 
     def body(self, **more):
-        return {**super().body(), "node": self.name, **more}
+        return {**super().body(), "node": self.name,
+                "uri": f"nbds://{self.node.name}:{10809 + self.number}", **more}
 
     def beat(self, **more):
         status, r = self.node.call("POST", f"/disks/{self.uuid}/heartbeat",

@@ -26,7 +26,7 @@
 #include "device.h"
 #include "output.h"
 #include "record.h"
-#include "uri.h"
+#include "common/uri.h"
 
 #define CONNECTIONS_DEFAULT 4
 #define CONNECTIONS_MAX 16

@@ -20,7 +20,7 @@
 
 #include "common/clock.h"
 #include "device.h"
-#include "uri.h"
+#include "common/uri.h"
 
 #define LOOP_MAJOR 7
 #define TRIES_MAX 100

@@ -601,6 +601,40 @@ def test_a_node_speaks_for_itself(weftd, admin):
     assert Browser(weftd, viewer_token).status("DELETE", path) == 403
 
 
+FOREIGN = ["nbd://10.99.0.66:10810", "nbds://127.0.0.1:10810", "nbds://10.99.0.1:10810",
+           "nbds://localhost", "nbds://h2:10810", "nbd://127.0.0.1:10999",
+           "nbds+unix:///?socket=/run/weft/a.sock", "nbds://10.99.0.66@10.99.0.1",
+           "nbds://10.99.0.66:10810/?tls-verify-peer=false", "nbds://",
+           "nbds://10.99.0.66:10810#x", "nbds://10.99.0.66%2e/", "nbds://[::1]:1"]
+
+
+def test_addresses_of_others(weftd, admin):
+    """A node says where it is reached: at its own addresses alone, with TLS.  Else its
+    word would send an array process to its own host's servers."""
+    h = enrolled(admin, "h1", ["10.99.0.66", "fd00::66"])
+    m = SecureMember(h, 1)
+    own = ["nbds://10.99.0.66:10810", "nbds://h1", "nbds://[fd00::66]:10810/"]
+    for uri in FOREIGN:
+        status, said = m.beat(uri=uri)
+        assert (status, said["field"]) == (422, "uri"), (uri, said)
+    assert admin.get("/disks")["disks"] == []
+    for uri in own:
+        assert m.beat(uri=uri)[0] == 200, uri
+    assert admin.get("/disks")["disks"][0]["uri"] == own[-1]
+    admin.call("POST", "/arrays", {"name": "a", "layout": "raid-0", "disks": [m.uuid],
+                                   "allow": [{"node": "h1"}]}, expect=201)
+    # A session may be served on a socket of its host, if nobody else is to come there.
+    local = ["nbd+unix:///?socket=/run/a", "nbd://127.0.0.1:10999", "nbds://[::1]:1"]
+    for uri in FOREIGN + local:
+        for more in [{"exports": True}, {"mode": "service"}]:
+            status, said = h.call("POST", "/arrays/a/sessions",
+                                  {**attach(h), "uri": uri, **more})
+            assert (status, said["field"]) == (422, "uri"), (uri, more, said)
+    for uri in [*own, *local]:
+        status, said = h.call("POST", "/arrays/a/sessions", {**attach(h), "uri": uri})
+        assert status != 422, (uri, said)
+
+
 def test_a_disk_on_another_node(weftd, admin):
     """Carried there, an administrator says; taken by its UUID, nobody does."""
     h1, h2 = enrolled(admin, "h1"), enrolled(admin, "h2")
