@@ -48,6 +48,16 @@ drop (struct cluster *c, struct cluster_foreign *f)
   free (f);
 }
 
+bool
+cluster_foreign_is_heard (const struct cluster *c,
+                          const struct cluster_foreign *f)
+{
+  const struct cluster_disk *d = cluster_disk_find (c, f->hb.uuid);
+
+  return c->live_ms - f->last_live_ms < FOREIGN_LIVE_MS &&
+         (d == NULL || d->array == NULL);
+}
+
 /* The list is in the order in which they were last heard. */
 void
 cluster_import_note (struct cluster *c, const struct cluster_disk_heartbeat *hb)
@@ -116,8 +126,7 @@ find_refused (struct cluster *c, uint64_t op,
   TAILQ_FOREACH (f, &c->foreigns, link) {
     hb = &f->hb;
     if (!hb->has_place || !cluster_uuid_equal (hb->array, import->array) ||
-        c->live_ms - f->last_live_ms >= FOREIGN_LIVE_MS ||
-        hb->position >= ARRAY_MEMBERS_MAX)
+        !cluster_foreign_is_heard (c, f) || hb->position >= ARRAY_MEMBERS_MAX)
       continue;
     /* The epochs of a member that is given up count as well: else it would show,
      * when it comes, that the new database is an old one.

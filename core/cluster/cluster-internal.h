@@ -1024,6 +1024,9 @@ bool cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id);
 /* Keep what a disk that is not ours says of itself. */
 void cluster_import_note (struct cluster *c,
                           const struct cluster_disk_heartbeat *hb);
+/* Was it heard lately, and not imported since? */
+bool cluster_foreign_is_heard (const struct cluster *c,
+                               const struct cluster_foreign *f);
 /* Drop what was said long ago. */
 void cluster_import_tick (struct cluster *c);
 /* Does this disk, which says that it is a member of the array, describe the array

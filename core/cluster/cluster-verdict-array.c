@@ -19,10 +19,21 @@ trouble (const struct cluster_array *a, unsigned m)
 
   return a->rec.member[m].state == MEMBER_OUT
            ? d->failed ? "has failed, and is out" : "is out"
-         : d->old_copy ? "is an old copy of its disk"
-         : d->failed   ? "has failed"
-         : !d->alive   ? "is silent"
-                       : NULL;
+         : d->old_copy                ? "is an old copy of its disk"
+         : d->failed                  ? "has failed"
+         : !d->alive                  ? "is silent"
+         : d->heard && !d->took_place ? "has not taken its place"
+                                      : NULL;
+}
+
+/* How bad that is: the worst is named. */
+static unsigned
+badness (const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_disk *d = a->disk[m];
+  bool out = a->rec.member[m].state == MEMBER_OUT;
+
+  return d->old_copy && !out ? 2 : out || cluster_disk_away (d);
 }
 
 /* What is to be done about it.  That a member comes back by itself is said only when
@@ -45,6 +56,8 @@ advice (const struct cluster_array *a, unsigned m)
   if (!d->heard || !d->spoke)
     return "It has not been heard of since: if that lasts, start its member "
            "process again, or replace its disk.";
+  if (a->rec.member[m].state == MEMBER_IN_SYNC)
+    return "Start its member process again, or replace its disk.";
   if (a->rec.member[m].state == MEMBER_OUT && d->backoff_ms > 0)
     return "It has gone out again soon after it was back: see to its "
            "connection, or replace its disk.";
@@ -52,14 +65,9 @@ advice (const struct cluster_array *a, unsigned m)
 }
 
 static void
-say_joining (struct verdict *v, const struct cluster *c,
-             const struct cluster_array *a, unsigned m)
+say_joining (struct verdict *v, const struct cluster_array *a, unsigned m)
 {
   const struct cluster_join *join = &a->disk[m]->join;
-  enum cluster_severity severity = cluster_node_in_maintenance (
-                                     c, a->disk[m]->rec.node)
-                                     ? CLUSTER_INFO
-                                     : CLUSTER_WARNING;
   char words[320], todo[32];
   unsigned percent = 0;
 
@@ -70,11 +78,11 @@ say_joining (struct verdict *v, const struct cluster *c,
   cluster_bytes_words (join->todo_bytes, todo, sizeof todo);
   if (join->phase < CLUSTER_JOIN_COPYING)
     verdict_say (
-      v, severity, "Member %u (%s) of array %s is to be rebuilt%s%s.", m, words,
-      a->rec.name, join->waits[0] ? " and waits for " : "", join->waits);
+      v, CLUSTER_WARNING, "Member %u (%s) of array %s is to be rebuilt%s%s.", m,
+      words, a->rec.name, join->waits[0] ? " and waits for " : "", join->waits);
   else
     verdict_say (
-      v, severity,
+      v, CLUSTER_WARNING,
       "Member %u (%s) of array %s is being rebuilt, %u %% is done and %s is "
       "to do%s%s.",
       m, words, a->rec.name, percent, todo,
@@ -97,24 +105,21 @@ say_trouble (struct verdict *v, const struct cluster *c,
   char words[320];
   const char *name = a->rec.name, *what = "";
   unsigned first = 0, count = 0, joining = 0;
-  bool expected = true; /* all of these are on nodes in maintenance */
 
   for (unsigned m = a->layout.members; m-- > 0;) {
     if (trouble (a, m)) {
-      if (count == 0 || !a->disk[first]->old_copy)
-        first = m; /* an old copy is named first */
+      if (count == 0 || badness (a, m) >= badness (a, first))
+        first = m;
       count++;
     }
     else if (a->rec.member[m].state == MEMBER_JOINING)
       joining++;
-    else
-      continue;
-    expected &= cluster_node_in_maintenance (c, a->disk[m]->rec.node);
   }
   if (count + joining == 0)
     return;
   if (count > 1)
-    snprintf (others, sizeof others, ", and %u more are away", count - 1);
+    snprintf (others, sizeof others, ", and %u more %s away", count - 1,
+              count > 2 ? "are" : "is");
   if (count > 0) {
     snprintf (who, sizeof who, "member %u (%s) %s%s", first,
               cluster_disk_words (a->disk[first], words, sizeof words),
@@ -143,13 +148,81 @@ say_trouble (struct verdict *v, const struct cluster *c,
                                : "start its process again");
   else if (exposed > 0)
     verdict_say (
-      v, expected ? CLUSTER_INFO : CLUSTER_WARNING,
+      v, CLUSTER_WARNING,
       "Array %s is degraded: %s, and %s %s %s; the next loss can take "
       "data.%s%s",
       name, who, bytes, exposed == 1 ? "has" : "have",
       a->layout.copies > 2 ? "fewer copies than they should"
                            : "only one copy left",
       *what ? " " : "", what);
+  else if (count > 0)
+    verdict_say (v, CLUSTER_WARNING, "Array %s is not whole: %s. %s", name, who,
+                 what);
+}
+
+/* After weftd's start nobody knows yet how its members are. */
+static void
+say_unheard (struct verdict *v, const struct cluster_array *a)
+{
+  unsigned count = 0;
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    count += !trouble (a, m) && !a->disk[m]->heard;
+  if (count > 0)
+    verdict_say (
+      v, CLUSTER_INFO,
+      "weftd was started and has not yet heard of %u member%s of array %s.",
+      count, count > 1 ? "s" : "", a->rec.name);
+}
+
+/* What it waits for, if that is not said of its members. */
+static void
+say_waits (struct verdict *v, const struct cluster *c,
+           const struct cluster_array *a)
+{
+  const struct cluster_change *change = &a->rec.change;
+  const struct cluster_session *s = NULL;
+  bool slow = change->epoch == 0 || c->live_ms > a->begun_live_ms + SLOW_MS;
+  bool lost = false;
+  char text[1500];
+
+  while ((s = cluster_writer_next (a, s)))
+    for (unsigned m = 0; m < a->layout.members; m++)
+      lost |= s->lost[m];
+  if (cluster_array_waits_for (c, a, text, sizeof text) &&
+      (change->epoch || lost))
+    verdict_say (v, slow ? CLUSTER_WARNING : CLUSTER_INFO, "Array %s %s %s.",
+                 a->rec.name, slow ? "waits for" : "changes: it asks", text);
+  if (cluster_lease_waits (c, a, text, sizeof text))
+    verdict_say (v, CLUSTER_WARNING, "Array %s waits for %s.", a->rec.name,
+                 text);
+}
+
+/* Whom do its clients find? */
+static void
+say_service (struct verdict *v, const struct cluster *c,
+             const struct cluster_array *a)
+{
+  const struct cluster_session *writer = cluster_array_writer (a);
+  unsigned ready = 0;
+
+  for (unsigned i = 0; i < a->rec.service_nodes; i++)
+    ready += cluster_service_stands_by (c, a, i);
+  if (a->rec.service_nodes == 0)
+    return;
+  if (writer == NULL)
+    verdict_say (
+      v, CLUSTER_WARNING,
+      "Nobody serves array %s, and its clients wait: start its service on "
+      "node %s%s.",
+      a->rec.name, a->rec.service_node[0],
+      a->rec.service_nodes > 1 ? ", or on another of its candidates" : "");
+  else if (a->rec.service_nodes > 1 && ready == 0)
+    verdict_say (
+      v, CLUSTER_WARNING,
+      "No other node stands by to serve array %s: start its service on one "
+      "more of its candidates.",
+      a->rec.name);
 }
 
 void
@@ -157,19 +230,17 @@ verdict_array (struct verdict *v, const struct cluster *c,
                const struct cluster_array *a)
 {
   const struct cluster_session *writer = NULL;
-  const struct cluster_change *change = &a->rec.change;
   char text[1500], words[32];
   uint64_t bad;
-  bool waits;
 
   if (cluster_array_doubted (c, a, text, sizeof text))
     verdict_say (v, CLUSTER_ERROR, "Array %s stands still: %s.", a->rec.name,
                  text);
-  waits = cluster_array_waits_for (c, a, text, sizeof text);
   if (!a->rec.ready) {
-    if (waits)
-      verdict_say (v, CLUSTER_INFO, "Array %s is being made and waits for %s.",
-                   a->rec.name, text);
+    bool waits = cluster_array_waits_for (c, a, text, sizeof text);
+
+    verdict_say (v, CLUSTER_INFO, "Array %s is being made%s%s.", a->rec.name,
+                 waits ? " and waits for " : "", waits ? text : "");
     return;
   }
   while ((writer = cluster_writer_next (a, writer)))
@@ -190,7 +261,7 @@ verdict_array (struct verdict *v, const struct cluster *c,
       cluster_bytes_words (bad, words, sizeof words), a->rec.name, a->rec.name);
   for (unsigned m = 0; m < a->layout.members; m++) {
     if (a->rec.member[m].state == MEMBER_JOINING && !trouble (a, m))
-      say_joining (v, c, a, m);
+      say_joining (v, a, m);
     /* Nothing goes on before somebody says so. */
     if (a->rec.member[m].paused)
       verdict_say (
@@ -199,7 +270,7 @@ verdict_array (struct verdict *v, const struct cluster *c,
         "resume %s %u lets it go on.",
         m, a->rec.name, a->rec.name, m);
   }
-  if (waits && change->epoch && c->live_ms > a->begun_live_ms + SLOW_MS)
-    verdict_say (v, CLUSTER_WARNING, "Array %s waits for %s.", a->rec.name,
-                 text);
+  say_unheard (v, a);
+  say_service (v, c, a);
+  say_waits (v, c, a);
 }

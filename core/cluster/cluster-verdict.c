@@ -70,22 +70,125 @@ say_weftd (struct verdict *v, const struct cluster *c)
     verdict_say (v, CLUSTER_ERROR, "%s.", c->read_only);
 }
 
+/* ---- Silent processes: one sentence for all that do the same. ---- */
+
+enum silent {
+  SILENT_READER_APART, /* and nothing else is heard of its node */
+  SILENT_READER,       /* its node is heard: it has ended, or hangs */
+  SILENT_WRITER,
+  SILENT_SHARER,
+  SILENT_SERVER,
+  SILENT_KINDS
+};
+
+static const struct {
+  enum cluster_severity severity;
+  const char *does, *what;
+} silent_words[SILENT_KINDS] = {
+  [SILENT_READER_APART] = { CLUSTER_WARNING, "reads",
+                            "A silent reader answers no read, and nothing is "
+                            "lost with it. If it still runs, see to its "
+                            "connection to weftd." },
+  [SILENT_READER] = { CLUSTER_INFO, "reads",
+                      "A silent reader answers no read, and nothing is lost "
+                      "with it." },
+  [SILENT_WRITER] = { CLUSTER_WARNING, "writes",
+                      "If the process died, writes that it acknowledged and "
+                      "did not flush may be lost: attach the array again. If "
+                      "it still runs, see to its connection to weftd." },
+  [SILENT_SHARER] = { CLUSTER_WARNING, "shares",
+                      "If the process died, writes that it acknowledged and "
+                      "did not flush may be lost. If it still runs, see to its "
+                      "connection to weftd: it is ended when another process "
+                      "that shares the array is heard." },
+  [SILENT_SERVER] = { CLUSTER_WARNING, "serves",
+                      "Clients wait until it is heard, or another node serves "
+                      "the array." },
+};
+
+static bool
+node_is_heard (const struct cluster *c, const char *node)
+{
+  const struct cluster_session *s;
+  const struct cluster_disk *d;
+
+  TAILQ_FOREACH (d, &c->disks, link)
+    if (d->heard && d->alive && strcmp (d->rec.node, node) == 0)
+      return true;
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && s->heard && s->alive &&
+        strcmp (s->rec.node, node) == 0)
+      return true;
+  return false;
+}
+
+/* Has another process of its node read the array since? */
+static bool
+is_replaced (const struct cluster_session *s)
+{
+  const struct cluster_session *later = s;
+
+  while ((later = TAILQ_NEXT (later, array_link)))
+    if (strcmp (later->rec.node, s->rec.node) == 0)
+      return true;
+  return false;
+}
+
+/* SILENT_KINDS: nobody need know of its silence. */
+static enum silent
+silent_kind (const struct cluster *c, const struct cluster_session *s)
+{
+  if (s->rec.ended || s->alive)
+    return SILENT_KINDS;
+  if (s->rec.writable)
+    return s->rec.service           ? SILENT_SERVER
+           : s->rec.part.length > 0 ? SILENT_SHARER
+                                    : SILENT_WRITER;
+  if (is_replaced (s))
+    return SILENT_KINDS;
+  return node_is_heard (c, s->rec.node) ? SILENT_READER : SILENT_READER_APART;
+}
+
+static void
+say_silent (struct verdict *v, const struct cluster *c, enum silent kind)
+{
+  const struct cluster_session *s, *first = NULL;
+  uint64_t longest_ms = 0, ms;
+  unsigned count = 0;
+  char more[64] = "";
+
+  TAILQ_FOREACH (s, &c->sessions, link) {
+    if (silent_kind (c, s) != kind)
+      continue;
+    ms = cluster_session_silent_ms (c, s);
+    longest_ms = ms > longest_ms ? ms : longest_ms;
+    first = first ? first : s;
+    count++;
+  }
+  if (count == 0)
+    return;
+  if (count > 1)
+    snprintf (more, sizeof more, ", and %u more that %.*s", count - 1,
+              (int) strlen (silent_words[kind].does) - 1,
+              silent_words[kind].does);
+  verdict_say (v, silent_words[kind].severity,
+               "Node %s, process %" PRIu64 ", which %s array %s%s, %s been "
+               "silent for%s %" PRIu64 " s. %s",
+               first->rec.node, first->rec.pid, silent_words[kind].does,
+               first->rec.array_name, more, count > 1 ? "have" : "has",
+               count > 1 ? " up to" : "", longest_ms / 1000,
+               silent_words[kind].what);
+}
+
 static void
 say_sessions (struct verdict *v, const struct cluster *c)
 {
-  const struct cluster_session *s;
-
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (!s->rec.ended && !s->alive)
-      verdict_say (
-        v, CLUSTER_WARNING,
-        "Node %s, process %" PRIu64 ", which has array %s attached%s, has "
-        "been silent for %" PRIu64 " s: what it had not yet flushed may be "
-        "lost if it died; otherwise see to its connection to weftd.",
-        s->rec.node, s->rec.pid, s->rec.array_name,
-        s->rec.writable ? " for writing" : " read-only",
-        cluster_session_silent_ms (c, s) / 1000);
+  for (int kind = 0; kind < SILENT_KINDS; kind++)
+    if (silent_words[kind].severity == v->wanted)
+      say_silent (v, c, (enum silent) kind);
 }
+
+/* ---- Disks and nodes. ---- */
 
 /* Members that may still serve a session that an administrator has ended. */
 static void
@@ -113,27 +216,85 @@ say_disks (struct verdict *v, const struct cluster *c)
   const struct cluster_disk *d;
   char words[320];
 
-  TAILQ_FOREACH (d, &c->disks, link)
-    if (d->array == NULL && d->failed)
-      verdict_say (v, CLUSTER_WARNING, "%s has failed (%s): replace it.",
-                   cluster_disk_words (d, words, sizeof words), d->reason);
+  TAILQ_FOREACH (d, &c->disks, link) {
+    if (d->array)
+      continue;
+    cluster_disk_words (d, words, sizeof words);
+    if (d->failed)
+      verdict_say (v, CLUSTER_WARNING, "%s has failed (%s): replace it.", words,
+                   d->reason);
+    else if (!d->alive && !cluster_uuid_is_zero (d->rec.spare_of))
+      verdict_say (v, CLUSTER_WARNING,
+                   "The spare, %s, is silent: start its member process again, "
+                   "or add another spare.",
+                   words);
+  }
+}
+
+/* Disks that are refused, for their array is not known here. */
+static void
+say_foreigns (struct verdict *v, const struct cluster *c)
+{
+  const struct cluster_foreign *f, *first = NULL;
+  unsigned count = 0;
+  char more[64] = "";
+
+  TAILQ_FOREACH (f, &c->foreigns, link)
+    if (cluster_foreign_is_heard (c, f) &&
+        !cluster_uuid_is_zero (f->hb.array)) {
+      first = first ? first : f;
+      count++;
+    }
+  if (count == 0)
+    return;
+  if (count > 1)
+    snprintf (more, sizeof more, " and %u more", count - 1);
+  verdict_say (v, CLUSTER_WARNING,
+               "Disk %.200s of node %s%s %s refused: weftd does not know the "
+               "array of which %s a member. If its database was lost, "
+               "weftctl array import lists what can be imported; else give the "
+               "member process the admin URL of its own weftd, or format the "
+               "disk anew.",
+               first->hb.path, first->hb.node, more, count > 1 ? "are" : "is",
+               count > 1 ? "each is" : "it is");
 }
 
 static void
-say_drains (struct verdict *v, const struct cluster *c)
+say_drain (struct verdict *v, const struct cluster *c, const char *node)
 {
-  const struct cluster_node *n;
   char waits[CLUSTER_WAITS_BYTES];
   bool passes;
 
-  TAILQ_FOREACH (n, &c->nodes, link)
-    if (cluster_node_waits (c, n->rec.name, waits, sizeof waits, &passes) &&
-        !passes)
-      verdict_say (
-        v, CLUSTER_WARNING,
-        "The drain of node %s cannot go on: it waits for %s. weftctl node "
-        "drain %s --stop ends it.",
-        n->rec.name, waits, n->rec.name);
+  if (cluster_node_drained (c, node))
+    return;
+  if (!cluster_node_waits (c, node, waits, sizeof waits, &passes))
+    verdict_say (v, CLUSTER_INFO, "Node %s is being drained.", node);
+  else if (passes)
+    verdict_say (v, CLUSTER_INFO, "The drain of node %s waits for %s.", node,
+                 waits);
+  else
+    verdict_say (v, CLUSTER_WARNING,
+                 "The drain of node %s cannot go on: it waits for %s. weftctl "
+                 "node drain %s --stop ends it.",
+                 node, waits, node);
+}
+
+static void
+say_nodes (struct verdict *v, const struct cluster *c)
+{
+  const struct cluster_node *n;
+
+  TAILQ_FOREACH (n, &c->nodes, link) {
+    if (n->rec.removed)
+      continue;
+    if (n->rec.draining)
+      say_drain (v, c, n->rec.name);
+    if (n->rec.fenced)
+      verdict_say (v, CLUSTER_WARNING,
+                   "Node %s is fenced, and nothing that it asks for is carried "
+                   "out: weftctl node fence off %s lets it in again.",
+                   n->rec.name, n->rec.name);
+  }
 }
 
 static void
@@ -148,7 +309,8 @@ say_problems (struct verdict *v, const struct cluster *c)
   say_sessions (v, c);
   say_unconfirmed (v, c);
   say_disks (v, c);
-  say_drains (v, c);
+  say_foreigns (v, c);
+  say_nodes (v, c);
 }
 
 /* Nothing is wrong, and nothing waits. */
@@ -187,23 +349,19 @@ say_fine (struct verdict *v, const struct cluster *c)
 
 /* What was said of a node stands until it is taken back: nobody forgets it. */
 static void
-say_nodes (struct verdict *v, const struct cluster *c)
+say_notes (struct verdict *v, const struct cluster *c)
 {
   const struct cluster_node *n;
-  char waits[CLUSTER_WAITS_BYTES];
-  bool passes;
 
   TAILQ_FOREACH (n, &c->nodes, link) {
     if (n->rec.maintenance)
       verdict_say (v, CLUSTER_INFO, "Node %s is in maintenance.", n->rec.name);
-    if (!n->rec.draining)
-      continue;
-    if (!cluster_node_waits (c, n->rec.name, waits, sizeof waits, &passes))
-      verdict_say (v, CLUSTER_INFO, "Node %s is %sdrained.", n->rec.name,
-                   cluster_node_drained (c, n->rec.name) ? "" : "being ");
-    else if (passes)
-      verdict_say (v, CLUSTER_INFO, "The drain of node %s waits for %s.",
-                   n->rec.name, waits);
+    if (n->rec.draining && cluster_node_drained (c, n->rec.name))
+      verdict_say (v, CLUSTER_INFO, "Node %s is drained.", n->rec.name);
+    if (n->rec.shut_out && !n->rec.removed)
+      verdict_say (v, CLUSTER_INFO,
+                   "Node %s is shut out until it is enrolled again.",
+                   n->rec.name);
   }
 }
 
@@ -219,6 +377,6 @@ cluster_verdict (const struct cluster *c, char *text, size_t size)
   }
   if (v.used == 0)
     say_fine (&v, c);
-  say_nodes (&v, c);
+  say_notes (&v, c);
   return v.worst;
 }

@@ -53,9 +53,10 @@ def test_maintenance(weftd, api, disks):
     api.call("PATCH", "/api/v1/nodes/n2", {}, expect=422)
     api.call("PATCH", "/api/v1/nodes/n2", {"maintenance": 1}, expect=422)
 
-    # It is silent, as expected; and it outlives weftd.
+    # It is silent, as expected, but the array is degraded; and it outlives weftd.
     gone(api, disks[1])
-    assert api.get("/api/v1/status")["health"] == "ok"
+    status = api.get("/api/v1/status")
+    assert status["health"] == "warning" and "degraded" in status["verdict"]
     stop(disks)
     weftd.restart(kill=True)
     assert node(api, "n1")["maintenance"]

@@ -101,7 +101,8 @@ def test_maintenance_keeps_the_spare_away(cluster, rng):
         wait_state(c, 1, "out")
         w.until_flushed(5)
         status = c.get("/api/v1/status")
-        assert status["health"] == "ok", status["verdict"]
+        assert status["health"] == "warning", status["verdict"]
+        assert "no spare takes its place" in status["verdict"]
         assert not c.get("/api/v1/nodes/n2/ok-to-stop")["ok"]
         assert c.get("/api/v1/arrays/a")["members"][1]["spare_at"] is None
         c.start("m1")

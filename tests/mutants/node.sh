@@ -121,8 +121,21 @@ mutant pause-is-not-said test-cluster-words cluster-verdict-array.c \
 mutant back-by-itself-before-it-is-heard test-cluster-words cluster-verdict-array.c \
   'if (!d->heard || !d->spoke)' 'if (0)'
 mutant stuck-drain-is-green test-cluster-words cluster-verdict.c \
-  'waits, sizeof waits, &passes) &&
-        !passes)' 'waits, sizeof waits, &passes) && 0)'
+  'else if (passes)' 'else if (1)'
+mutant maintenance-is-green test-cluster-verdict cluster-verdict-array.c \
+  'v, CLUSTER_WARNING,
+      "Array %s is degraded' 'v, CLUSTER_INFO,
+      "Array %s is degraded'
+mutant unheard-is-well test-cluster-verdict cluster-verdict-array.c \
+  'count += !trouble (a, m) && !a->disk[m]->heard;' ';'
+mutant placeless-is-well test-cluster-verdict cluster-verdict-array.c \
+  ': d->heard && !d->took_place ?' ': 0 ?'
+mutant waiting-for-import-is-well test-cluster-verdict cluster-verdict.c \
+  'say_foreigns (v, c);' ''
+mutant reader-loses-writes test-cluster-verdict cluster-verdict.c \
+  'if (s->rec.writable)
+    return s->rec.service' 'if (1)
+    return s->rec.service'
 mutant drain-in-turn-is-stuck test-cluster-words cluster-drain.c \
   'return soon_well (a, m) ? HOLD_PASSES : HOLD_STAYS;' 'return HOLD_STAYS;'
 mutant drain-promises-a-disk-twice test-cluster-words cluster-drain.c \

@@ -25,7 +25,7 @@ test_maintenance (void)
   live_on (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 400);
   assert (state (1) == MEMBER_OUT && on (1, 1));
   assert (cluster_member_spare_wall_ms (engine, array (), 1) == 0);
-  assert (verdict () == CLUSTER_INFO && says ("maintenance"));
+  assert (verdict () == CLUSTER_WARNING && says ("maintenance"));
 
   /* Another one is no part of it; and this one's node must stay. */
   REFUSED ("unreachable",

@@ -40,7 +40,7 @@ test_pause_stands (void)
   begin_writing ();
   DONE (cluster_node_maintain (engine, in, "n2", true, false));
   die (1);
-  assert (verdict () == CLUSTER_INFO);
+  assert (verdict () == CLUSTER_WARNING && !says ("paused"));
   /* Of what is to come. */
   pause_copying (1, true);
   assert (verdict () == CLUSTER_WARNING && says (said));
