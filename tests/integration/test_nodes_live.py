@@ -147,6 +147,15 @@ def test_an_evicted_writer(cluster, rng):
         check_copies(c, model_of(c, "raid-x", UNIT),
                      lambda at, n: h.pread(n, at))
         h.shutdown()
+    # It does not end by itself, nor attach again, though the array is free.
+    late = connected(c.nbd)
+    with refuses("ESHUTDOWN"):
+        late.pread(4096, 0)
+    late.shutdown()
+    assert c.get("/api/v1/arrays/a")["session"] is None
+    c.terminate("array")
+    c.start("array")
+    w.check(c.nbd)
 
 
 def test_fio_of_an_evicted_writer_fails(cluster):
