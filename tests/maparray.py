@@ -40,7 +40,7 @@ def dd_disk(path, flush, note=""):
 
 class MapArray:
     def __init__(self, directory, stack, layout, *words, members=4,
-                 size=32 << 20, others={}, dup="async-client"):
+                 size=32 << 20, others={}, dup="async-client", env=None):
         """others: {member: function of its file: its nbdkit's words}"""
         self.files = [directory / f"m{i}.img" for i in range(members)]
         self.members = []
@@ -54,7 +54,7 @@ class MapArray:
             "layout": layout, "unit": UNIT, "dup": dup,
             "members": [{"name": f"m{i}", "uri": m.uri}
                         for i, m in enumerate(self.members)]}))
-        self.array = stack.enter_context(Nbdkit("weft", f"map={path}", *words))
+        self.array = stack.enter_context(Nbdkit("weft", f"map={path}", *words, env=env))
         self.uri = self.array.uri
         self.model = Model(layout, members, UNIT, size)
 

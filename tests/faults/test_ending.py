@@ -24,6 +24,7 @@ from deafclient import CHUNK, connect, deaf_client
 from maparray import *
 from memberhost import Array
 from nbdclient import connected
+from wefttest import run
 
 MIB = 1 << 20
 # It is bounded; how quick it is depends on the machine.
@@ -89,6 +90,57 @@ def test_on_a_unix_socket(tmp_path, stack):
     for file in a.files:
         with open(file, "rb") as f:
             assert f.read(MIB) == b"y" * MIB
+
+
+# Whoever is told that a client has come hears so a second later.
+LATE = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+int
+poll (struct pollfd *f, nfds_t n, int ms)
+{
+  int (*real) (struct pollfd *, nfds_t, int) =
+    (int (*) (struct pollfd *, nfds_t, int)) dlsym (RTLD_NEXT, "poll");
+  int r = real (f, n, ms), listens = 0;
+  socklen_t bytes = sizeof listens;
+
+  for (nfds_t i = 0; r > 0 && i < n; i++)
+    if ((f[i].revents & POLLIN) &&
+        getsockopt (f[i].fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 && listens) {
+      struct timespec t = { 1, 0 };
+
+      while (nanosleep (&t, &t) == -1)
+        ;
+    }
+  return r;
+}
+"""
+
+
+def test_a_client_that_comes_as_it_ends(tmp_path, stack):
+    """Between nbdkit's poll and its accept: its socket is gone then."""
+    (tmp_path / "late.c").write_text(LATE)
+    run("cc", "-shared", "-fPIC", "-o", tmp_path / "late.so", tmp_path / "late.c", "-ldl")
+    a = MapArray(tmp_path, stack, "raid-1", "image-age=10000", members=2,
+                 env={"LD_PRELOAD": str(tmp_path / "late.so")})
+    h = connected(a.uri)
+    h.pwrite(b"z" * MIB, 0)
+    s = stack.enter_context(connect(a.uri))
+    time.sleep(0.3)
+    a.array.signal(signal.SIGTERM)
+    assert a.array.stop(ENDS_S) == 0
+    assert "accept: Socket operation on non-socket" in a.array.log()
+    try:
+        assert s.recv(1) == b""
+    except ConnectionResetError:
+        pass
+    for file in a.files:
+        with open(file, "rb") as f:
+            assert f.read(MIB) == b"z" * MIB
 
 
 def errors_until_the_end(uri, end):
