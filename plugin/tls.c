@@ -20,6 +20,8 @@
  *                            refused may never do that
  *   gnutls_deinit            it is forgotten
  *
+ * and gnutls_server_name_set of libnbd: it gives no address as a name.
+ *
  * A certificate is known by its serial number: these are 126 random bits, also where one
  * CA takes another's place, and a CA signs no other.
  */
@@ -520,6 +522,18 @@ our_bye (gnutls_session_t session, gnutls_close_request_t how)
   return r;
 }
 
+/* libnbd names the server by whatever its URI has.  An address is no name for that (RFC 6066,
+ * 3), and a server by GnuTLS refuses who gives one of IPv6.
+ */
+static int
+our_server_name_set (gnutls_session_t session, gnutls_server_name_type_t type,
+                     const void *name, size_t bytes)
+{
+  return memchr (name, ':', bytes)
+           ? 0
+           : gnutls_server_name_set (session, type, name, bytes);
+}
+
 const char *
 tls_client (void)
 {
@@ -539,9 +553,14 @@ tls_begin (void)
     { "gnutls_bye", our_bye },
     { NULL },
   };
+  static const struct call names_given[] = {
+    { "gnutls_server_name_set", our_server_name_set },
+    { NULL },
+  };
   bool nbdkit = calls_replace ("", calls);
 
   works = calls_replace ("/libnbd.so", calls) && nbdkit;
+  calls_replace ("/libnbd.so", names_given);
 }
 
 bool

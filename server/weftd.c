@@ -127,6 +127,7 @@ parse_listen (struct options *o, const char *text)
     to->any = in.s_addr == INADDR_ANY;
   }
   else if (from > text && inet_pton (AF_INET6, to->address, &in6) == 1) {
+    inet_ntop (AF_INET6, &in6, to->address, sizeof to->address);
     loopback = IN6_IS_ADDR_LOOPBACK (&in6);
     to->any = IN6_IS_ADDR_UNSPECIFIED (&in6);
   }

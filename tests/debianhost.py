@@ -128,7 +128,8 @@ class Network:
         run("ip", "-n", self.tag + name, "-batch", "-", stdin=None,
             input="\n".join(lines))
 
-    def join(self, name, address):
+    def join(self, name, address, six=None):
+        """six: an address of IPv6 beside it."""
         self._add(name)
         self.ip("sw", "link", "add", "to-" + name, "type", "veth", "peer",
                  "name", "eth0", "netns", self.tag + name)
@@ -136,6 +137,8 @@ class Network:
         self.ip(name, "link", "set", "lo", "up")
         self.ip(name, "link", "set", "eth0", "up")
         self.ip(name, "addr", "add", address + "/24", "dev", "eth0")
+        if six:
+            self.ip(name, "addr", "add", six + "/64", "dev", "eth0", "nodad")
         return self.tag + name
 
     def reach(self, peer, address):

@@ -27,6 +27,18 @@ PORT = 7380
 OK, FAILED, USAGE, REFUSED, UNREACHABLE, UNTRUSTED, UNWANTED, LATE = range(8)
 
 
+def literal(address):
+    """As a URL has it."""
+    return f"[{address}]" if ":" in address else address
+
+
+def six_refused(directory):
+    """What weftd says where its civetweb has no IPv6, as Debian 12's; or None."""
+    p = run("timeout", "-s", "TERM", "2", "weftd", "--state", directory / "six",
+            "--listen", "[::1]:0", "--no-login", check=False)
+    return p.stderr if p.returncode == 1 else None
+
+
 class Place:
     """A network namespace and what runs in it."""
 
@@ -34,8 +46,10 @@ class Place:
         self.world, self.name = world, name
         self.dir = world.dir / name
         self.dir.mkdir()
-        self.address = f"10.77.0.{1 + len(world.places)}"
-        self.ns = world.network.join(name, self.address)
+        number = 1 + len(world.places)
+        four, six = f"10.77.0.{number}", f"fd77::{number}" if world.six else None
+        self.address = six or four
+        self.ns = world.network.join(name, four, six)
         self.processes = {}
         world.places.append(self)
 
@@ -125,15 +139,19 @@ class Node(Place):
 
 
 class World:
-    """`login`: is its first administrator logged in already?"""
+    """`login`: is its first administrator logged in already?  six: nodes have addresses
+    of IPv6, and so has weftd where its library lets it."""
 
-    def __init__(self, directory, env=None, login=True):
+    def __init__(self, directory, env=None, login=True, six=False):
         self.dir, self.env, self.login = pathlib.Path(directory), env, login
+        self.six = six
         self.network, self.places = Network(), []
 
     def __enter__(self):
         try:
             self.w = Place(self, "w")
+            if self.six and six_refused(self.dir):
+                self.w.address = "10.77.0.1"
             self.start_weftd()
             if self.login:
                 self.first_login()
@@ -153,14 +171,14 @@ class World:
 
     @property
     def admin(self):
-        return f"https://{self.w.address}:{PORT}"
+        return f"https://{literal(self.w.address)}:{PORT}"
 
     def start_weftd(self):
         ready = self.w.dir / "ready"
         ready.unlink(missing_ok=True)
         self.w.popen("weftd", "weftd", "--state", self.w.dir / "state",
                      "--listen", f"127.0.0.1:{PORT}", "--listen",
-                     f"{self.w.address}:{PORT}", "--host-name", "w",
+                     f"{literal(self.w.address)}:{PORT}", "--host-name", "w",
                      "--port-file", ready, env=self.env)
         eventually(ready.exists, 30, what=self.w.log("weftd")[-500:])
 
@@ -210,6 +228,10 @@ class World:
 
     def enroll(self, n, *words, disks=(), token=None, check=True, **kw):
         """Run weft-enroll on n.  Options given in words come last, and win."""
+        if self.six and ":" not in self.w.address and not n.conf.exists():
+            # It calls weftd from its other address.
+            token = token or self.token(n.name, "--address", n.address)
+            words = ("--address", n.address, *words)
         token = token or self.token()
         file = n.dir / "token"
         file.write_text(token["token"] + "\n")

@@ -20,9 +20,9 @@ import time
 import pytest
 
 from certificates import Authority
-from enrollworld import (REFUSED, UNREACHABLE, UNTRUSTED, UNWANTED, USAGE, fill,
-                         read, world)
-from wefttest import digest, run
+from enrollworld import (REFUSED, UNREACHABLE, UNTRUSTED, UNWANTED, USAGE, World, fill,
+                         read, six_refused, world)
+from wefttest import digest, eventually, run
 
 
 def snapshot(directory):
@@ -110,6 +110,36 @@ def test_an_array_over_three_nodes(world, tmp_path):
     p = nodes[0].run("curl", "-sk", "-o", "/dev/null", "-w", "%{http_code}",
                      world.admin + "/api/v1/disks")
     assert p.stdout == "401"
+
+
+def test_addresses_of_ipv6(tmp_path):
+    """Of nodes, members and the array's service; and of weftd, if it does not say that
+    its library has none."""
+    refusal = six_refused(tmp_path)
+    assert refusal is None or "was built without IPv6; give an IPv4 address" in refusal
+    with World(tmp_path, six=True) as world:
+        nodes = [world.serving(f"n{i}", "d0") for i in (1, 2, 3)]
+        assert refusal or world.admin == "https://[fd77::1]:7380"
+        for n in nodes:
+            [disk] = world.disks_of(n).values()
+            assert disk["uri"] == f"nbds://[{n.address}]:10810"
+            assert world.json("node", "show", n.name)["addresses"] == [n.address]
+        world.make_array(nodes)
+        uri = nodes[0].serve_array("a")
+        wanted = fill(nodes[0], uri, tmp_path)
+        assert read(nodes[0], uri, tmp_path) == wanted
+        for n in nodes:
+            n.run("weft-renew", "--root", n.root, "--now")
+        # A disk more, by the address that the certificate names; and what runs anew.
+        world.enroll(nodes[1], disks=["d0", "d1"])
+        nodes[1].end("d0", 9)
+        nodes[1].serve()
+        world.seen(nodes[1], 2)
+        assert {d["uri"] for d in world.disks_of(nodes[1]).values()} == {
+            f"nbds://[{nodes[1].address}]:{p}" for p in (10810, 10811)}
+        eventually(lambda: {m["state"] for m in world.json(
+            "array", "show", "a")["members"]} == {"in-sync"}, 60, every=0.3)
+        assert read(nodes[0], uri, tmp_path) == wanted
 
 
 def test_tokens(world):
