@@ -44,8 +44,6 @@ static const struct field disk_fields[] = {
   { "shut_out", FIELD_BOOL, AT (shut_out), .optional = true },
   { "size", FIELD_NUMBER, AT (size) },
   { "data_bytes", FIELD_NUMBER, AT (data_bytes) },
-  { "imported", FIELD_NUMBER, AT (imported), .optional = true,
-    .max = EPOCH_MAX },
   { NULL },
 };
 #undef AT
@@ -102,6 +100,8 @@ static const struct field member_fields[] = {
   { "paused", FIELD_BOOL, AT (paused), .optional = true },
   { "floor", FIELD_NUMBER, AT (floor), .optional = true },
   { "ceiling", FIELD_NUMBER, AT (ceiling), .optional = true },
+  { "imported", FIELD_NUMBER, AT (imported), .optional = true,
+    .max = EPOCH_MAX },
   { "moved_from", FIELD_TEXT, AT (moved_from), .optional = true },
   { NULL },
 };

@@ -56,6 +56,8 @@ refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
   char text[CLUSTER_UUID_TEXT_BYTES];
   struct cluster_array *a;
   const struct cluster_disk *there; /* the disk in the place that it names */
+  uint64_t imported; /* the epoch of what the place was imported with */
+  bool agrees;
 
   if (cluster_uuid_is_zero (hb->array) ||
       (d && cluster_uuid_equal (d->rec.release, hb->array)))
@@ -75,31 +77,39 @@ refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
   there = hb->position < a->layout.members ? a->disk[hb->position] : NULL;
   if (there && there == d)
     return false;
+  imported = there && d == NULL ? a->rec.member[hb->position].imported : 0;
+  agrees = cluster_import_agrees (c, a, hb);
   /* Where an import did not find the member, the array goes on without it.  A disk
    * which says that it is the member, and which is not known as another, is rebuilt
    * in full.  But one that has seen more than was imported is left as it is: it may
    * have what no other has.
    */
-  if (there == NULL || d || there->rec.imported == 0)
+  if (imported && agrees && hb->states_epoch > imported) {
+    cluster_import_note (c, hb);
+    cluster_refuse (
+      c, op, CLUSTER_CONFLICT, "newer",
+      "disk %.200s of node %s is member %u of array %s, and knows its epoch "
+      "%" PRIu64 "; the array was imported from what this member had in epoch "
+      "%" PRIu64
+      ": the disk may have what no other has. Keep it. To have that, "
+      "import the array again with it, by a weftd with an empty state "
+      "directory; "
+      "if it is not needed, format the disk",
+      hb->path, hb->node, hb->position, a->rec.name, hb->states_epoch,
+      imported);
+  }
+  else if (imported == 0 || !cluster_disk_is_name (there))
     cluster_refuse (c, op, CLUSTER_CONFLICT, "not-a-member",
                     "disk %.200s of node %s says that it is member %u of array "
                     "%s, but that is another disk: format it anew if its data "
                     "is not needed",
                     hb->path, hb->node, hb->position, a->rec.name);
-  else if (!cluster_import_agrees (c, a, hb))
+  else if (!agrees)
     cluster_refuse (c, op, CLUSTER_CONFLICT, "disagree",
                     "disk %.200s of node %s says that it is member %u of array "
                     "%s, but it does not say the same of the array as the "
                     "other members: format it anew if its data is not needed",
                     hb->path, hb->node, hb->position, a->rec.name);
-  else if (hb->states_epoch > there->rec.imported)
-    cluster_refuse (
-      c, op, CLUSTER_CONFLICT, "newer",
-      "disk %.200s of node %s is member %u of array %s, and knows its epoch "
-      "%" PRIu64 ", later than what the array was imported from: it may have "
-      "what no other member has. Import the array with it, by a weftd with an "
-      "empty state directory; or format it anew if its data is not needed",
-      hb->path, hb->node, hb->position, a->rec.name, hb->states_epoch);
   else
     return false;
   return true;

@@ -184,12 +184,13 @@ min_epoch_max (const struct cluster_disk *d,
   return d->raise_max > wanted ? d->raise_max : wanted;
 }
 
-/* Did an import not find this member?  Then cluster-admit.c says what becomes of it. */
+/* Was this place imported?  Then a disk that is not known may know more than weftd, and
+ * cluster-admit.c says what becomes of it.
+ */
 static bool
-empty_place (const struct cluster_array *a, unsigned position)
+imported_place (const struct cluster_array *a, unsigned position)
 {
-  return position < a->layout.members &&
-         cluster_disk_is_name (a->disk[position]);
+  return position < a->layout.members && a->rec.member[position].imported > 0;
 }
 
 /* What it says that weftd does not know of, in words. */
@@ -200,15 +201,15 @@ weigh (const struct cluster *c, struct cluster_disk *d,
   /* The array that the disk names counts: its place in the database may be old. */
   const struct cluster_array *a = cluster_array_by_uuid (c, hb->array);
   bool in_place = d && a && d->array == a && hb->position == d->position;
+  bool late = d == NULL && a && imported_place (a, hb->position);
   enum cluster_doubt_kind kind = d && d->met ? CLUSTER_DOUBT_LIE
                                              : CLUSTER_DOUBT_OPEN;
 
-  if (hb->generation > c->identity.generation)
+  if (hb->generation > c->identity.generation && !late)
     claims (claim, size,
             "it has seen generation %" PRIu64 ", and this is %" PRIu64,
             hb->generation, c->identity.generation);
-  else if (a && hb->states_epoch > cluster_array_wanted_epoch (a) &&
-           (in_place || !empty_place (a, hb->position)))
+  else if (a && hb->states_epoch > cluster_array_wanted_epoch (a) && !late)
     claims (claim, size,
             "it has seen epoch %" PRIu64
             " of array %s, which is here at %" PRIu64,

@@ -1020,13 +1020,20 @@ struct cluster_session *cluster_session_own_or_refuse (struct cluster *c,
 /* Refuse, if there is no such session.  True: refused. */
 bool cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id);
 
-/* cluster-import.c */
-/* Keep what a disk that is not ours says of itself. */
-void cluster_import_note (struct cluster *c,
-                          const struct cluster_disk_heartbeat *hb);
+/* cluster-import-plan.c: see cluster-import.h, and: */
 /* Was it heard lately, and not imported since? */
 bool cluster_foreign_is_heard (const struct cluster *c,
                                const struct cluster_foreign *f);
+
+/* cluster-import.c */
+/* Refuse what cluster_array_import would; plan: as for cluster_import_refused. */
+struct cluster_import_plan;
+bool cluster_array_import_refused (struct cluster *c, uint64_t op,
+                                   const struct cluster_import *import,
+                                   struct cluster_import_plan *plan);
+/* Keep what a disk that is not ours says of itself. */
+void cluster_import_note (struct cluster *c,
+                          const struct cluster_disk_heartbeat *hb);
 /* Drop what was said long ago. */
 void cluster_import_tick (struct cluster *c);
 /* Does this disk, which says that it is a member of the array, describe the array

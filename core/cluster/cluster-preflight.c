@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster-import.h"
 #include "cluster-internal.h"
 #include "cluster-preflight.h"
 
@@ -494,6 +495,58 @@ cluster_preflight_remove (struct cluster *c, const struct cluster_input *in,
         "The certificates of node %s, if it has any, are revoked: to come "
         "back it must enroll again.",
         node);
+}
+
+/* ---- Imports. ---- */
+
+static void
+say_place (const struct cluster_import_plan *plan, unsigned m,
+           struct cluster_preflight *f)
+{
+  const struct cluster_import_place *p = &plan->place[m];
+  const struct cluster_disk_heartbeat *hb = p->disk ? p->disk : p->given_up;
+  char disk[300] = "no disk of it was heard";
+
+  if (hb)
+    snprintf (disk, sizeof disk,
+              "disk %.120s of node %s, which knows epoch %" PRIu64
+              " and round %" PRIu64,
+              hb->path, hb->node, hb->states_epoch, hb->round);
+  line (f, "Member %u would be %s: %s%s.", m,
+        p->state == MEMBER_IN_SYNC ? "in-sync"
+        : p->disk                  ? "out, and rebuilt in full"
+                                   : "out, until a disk takes its place",
+        disk, p->without ? "; it is given up" : "");
+  if (p->former)
+    line (f,
+          "Disk %.120s of node %s, which knows epoch %" PRIu64 " and round "
+          "%" PRIu64 ", was member %u before: it is left as it is.",
+          p->former->path, p->former->node, p->former->states_epoch,
+          p->former->round, m);
+  if (p->state != MEMBER_IN_SYNC && p->disk)
+    f->rebuild_bytes += plan->layout.member_bytes;
+}
+
+void
+cluster_preflight_import (struct cluster *c, const struct cluster_input *in,
+                          const struct cluster_import *import,
+                          struct cluster_preflight *f)
+{
+  struct cluster_import_plan plan;
+  unsigned next = 0;
+  char text[480], bytes[32];
+
+  begin (c, in, f, import->name);
+  cluster_array_import_refused (c, in->op, import, &plan);
+  end (c, f);
+  while (cluster_import_doubts (&plan, &next, text, sizeof text))
+    line (f, "%s", text);
+  if (next > 0 && plan.old_bytes)
+    line (f, "%s of the data would have no copy on a disk that is up to date.",
+          cluster_bytes_words (plan.old_bytes, bytes, sizeof bytes));
+  f->lost_bytes = import->accept_loss ? plan.old_bytes : 0;
+  for (unsigned m = 0; m < plan.layout.members; m++)
+    say_place (&plan, m, f);
 }
 
 /* ---- The rest. ---- */

@@ -74,6 +74,13 @@ void cluster_preflight_accept_loss (struct cluster *c,
                                     const char *array,
                                     const struct cluster_loss *loss,
                                     struct cluster_preflight *f);
+/* The lines say what each member would be, and what is doubtful, also where the import is
+ * refused.
+ */
+void cluster_preflight_import (struct cluster *c,
+                               const struct cluster_input *in,
+                               const struct cluster_import *import,
+                               struct cluster_preflight *f);
 /* What would come of stopping this node at once.  allowed: that makes no data
  * unreachable.
  */

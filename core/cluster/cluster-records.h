@@ -56,9 +56,6 @@ struct cluster_disk_record {
   uint64_t size; /* bytes of the whole disk; 0: this record only stands for a
                     member's disk that an import did not find */
   uint64_t data_bytes; /* of its data area */
-  uint64_t imported;   /* where size is 0: the epoch whose states were imported;
-                          0: the disk gets no place back (an older weftd's record)
-                        */
 };
 
 #define CONFIRMED_BY_NONE EPOCH_MAX
@@ -112,6 +109,8 @@ struct cluster_member {
   bool paused;             /* its rebuild is */
   uint64_t floor, ceiling; /* of its rebuild's rate, bytes a second; 0: the
                               default floor, no ceiling */
+  uint64_t imported; /* the epoch of the disk from which an import took what the
+                        array has of this place; 0: there was no import */
   char moved_from[NAME_BYTES_MAX + 1]; /* the node whose drain made it move,
                                           until it is in-sync elsewhere */
 };

@@ -241,7 +241,8 @@ say_foreigns (struct verdict *v, const struct cluster *c)
 
   TAILQ_FOREACH (f, &c->foreigns, link)
     if (cluster_foreign_is_heard (c, f) &&
-        !cluster_uuid_is_zero (f->hb.array)) {
+        !cluster_uuid_is_zero (f->hb.array) &&
+        cluster_array_by_uuid (c, f->hb.array) == NULL) {
       first = first ? first : f;
       count++;
     }
@@ -257,6 +258,30 @@ say_foreigns (struct verdict *v, const struct cluster *c)
                "disk anew.",
                first->hb.path, first->hb.node, more, count > 1 ? "are" : "is",
                count > 1 ? "each is" : "it is");
+}
+
+/* Disks that are refused, for they know more of their array than it was imported with. */
+static void
+say_late (struct verdict *v, const struct cluster *c)
+{
+  const struct cluster_foreign *f;
+  const struct cluster_array *a;
+
+  TAILQ_FOREACH (f, &c->foreigns, link) {
+    a = cluster_array_by_uuid (c, f->hb.array);
+    if (a && cluster_foreign_is_heard (c, f))
+      verdict_say (
+        v, CLUSTER_WARNING,
+        "Disk %.150s of node %s says that it is member %u of array %s and "
+        "knows "
+        "its epoch %" PRIu64 ", which is later than what this member was "
+        "imported with: it may have what no other has, and is refused. Keep "
+        "it, "
+        "and import the array again with it by a weftd with an empty state "
+        "directory; or format it, if that is not needed.",
+        f->hb.path, f->hb.node, f->hb.position, a->rec.name,
+        f->hb.states_epoch);
+  }
 }
 
 static void
@@ -310,6 +335,7 @@ say_problems (struct verdict *v, const struct cluster *c)
   say_unconfirmed (v, c);
   say_disks (v, c);
   say_foreigns (v, c);
+  say_late (v, c);
   say_nodes (v, c);
 }
 

@@ -802,6 +802,7 @@ struct cluster_import {
   char name[NAME_BYTES_MAX + 1];
   uint8_t array[16];
   bool without[ARRAY_MEMBERS_MAX]; /* members that are given up */
+  bool accept_loss; /* of what disks may have that are not there */
 };
 void cluster_array_import (struct cluster *c, const struct cluster_input *in,
                            const struct cluster_import *import);

@@ -898,10 +898,13 @@ administrate (struct fuzz *f)
     break;
   case 19: {
     struct cluster_import import = { .name = "a" };
+    struct cluster_preflight flight;
 
     any_uuid (f, import.array);
     if (member < DISKS)
       import.without[member] = true;
+    import.accept_loss = member & 1;
+    cluster_preflight_import (engine, input (), &import, &flight);
     cluster_array_import (engine, input (), &import);
     break;
   }

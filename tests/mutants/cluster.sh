@@ -434,16 +434,34 @@ mutant words-out-of-order-make-an-old-copy test-cluster-copies cluster-old.c \
 mutant clone-is-warned-of-without-end test-cluster-copies cluster-admit.c \
   'if (cluster_text_copy (d->refused, sizeof d->refused,
                            w->heartbeat->instance))' 'if (1)'
-mutant twins-are-imported test-cluster-import cluster-import.c \
-  'twin = plan->found[i];' ';'
+mutant twins-are-imported test-cluster-import cluster-import-plan.c \
+  'twin = plan->place[i].disk;' ';'
+mutant disk-of-an-older-epoch-is-imported test-cluster-plan cluster-import-plan.c \
+  'said && said->states_epoch == plan->newest->states_epoch &&' 'said &&'
+mutant disk-of-an-older-round-is-imported test-cluster-plan cluster-import-plan.c \
+  'said->round + 1 >= plan->ahead->round' '1'
+mutant import-goes-by-the-sequence test-cluster-plan cluster-import-plan.c \
+  'return a->states_epoch < b->states_epoch;' 'return a->sequence < b->sequence;'
+mutant import-without-those-who-went-on test-cluster-plan cluster-import-plan.c \
+  'plan->gone_on = any &&' 'plan->gone_on = false &&'
+mutant import-without-who-knows-more test-cluster-import cluster-import-plan.c \
+  'plan->given_up = hb;' ';'
+mutant accepted-loss-takes-what-is-needless test-cluster-plan cluster-import-plan.c \
+  'while (import->accept_loss && (m = needless (plan, out)) >= 0)' 'while (0)'
+mutant import-of-a-known-array test-cluster-import cluster-import.c \
+  'else if (a)' 'else if (0)'
+mutant late-disk-is-not-named test-cluster-import cluster-admit.c \
+  'cluster_import_note (c, hb);
+    cluster_refuse (' 'cluster_refuse ('
+mutant late-disk-makes-the-database-old test-cluster-import cluster-doubt.c \
+  'bool late = d == NULL &&' 'bool late = false &&'
 mutant empty-place-takes-any-disk test-cluster-import cluster-admit.c \
-  'if (!cluster_import_agrees (c, a, hb))' 'if (0)'
+  'else if (!agrees)' 'else if (0)'
 mutant empty-place-takes-another-cluster-s-disk test-cluster-import cluster-import.c \
   'hb->has_place && cluster_uuid_equal (hb->cluster, c->identity.uuid) &&' \
   'hb->has_place &&'
 mutant newer-disk-is-rebuilt-after-an-import test-cluster-import cluster-admit.c \
-  'else if (hb->states_epoch > there->rec.imported)' \
-  'else if (0)'
+  'if (imported && agrees && hb->states_epoch > imported)' 'if (0)'
 mutant disk-is-itself-after-an-import test-cluster-import cluster-place.c \
   'm->confirmed = CONFIRMED_BY_NONE;' 'm->confirmed = 0;'
 mutant held-place-is-forgotten-after-an-import test-cluster-import cluster-import.c \

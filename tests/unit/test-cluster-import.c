@@ -2,6 +2,7 @@
 
 #include <config.h>
 
+#include "cluster/cluster-preflight.h"
 #include "test-cluster-rig.h"
 
 /* What is asked for: array "a". */
@@ -133,8 +134,8 @@ test_second (void)
   UNTIL (cluster_array_find (engine, "b")->disk[1]->took_place);
 }
 
-/* A disk of yesterday has not heard of the newest epoch: the array does without
- * it where it can, and it is rebuilt in full; so is one that was out.
+/* A disk of yesterday has not heard of the newest epoch.  It is given up where the array
+ * can do without it, and is rebuilt in full; else its loss is to be accepted.
  */
 static void
 test_stale (bool alone)
@@ -151,7 +152,17 @@ test_stale (bool alone)
   rig.disk[0].dead = alone; /* it has the other copies */
   lose_database_of_a ();
   import.without[0] = alone;
+  REFUSED ("behind", cluster_array_import (engine, in, &import));
+  assert (strstr (rig.detail, "Member 3: disk /dev/d3 of node n4"));
+  import.without[3] = true;
+  if (alone) {
+    REFUSED ("last-copy", cluster_array_import (engine, in, &import));
+    import.without[3] = false;
+    import.accept_loss = true;
+  }
   import_a ();
+  if (!alone)
+    UNTIL (array ()->disk[3]->rec.size > 0);
   assert (state (3) == (alone ? MEMBER_IN_SYNC : MEMBER_OUT));
   assert (state (2) == MEMBER_IN_SYNC);
   assert (member (3)->reset == !alone);
@@ -447,7 +458,11 @@ test_joiner (bool late)
   rig.attached = false;
   lose_database_of_a ();
   d->stuck = d->full = false;
+  if (late)
+    REFUSED ("behind", cluster_array_import (engine, in, &import));
+  import.without[1] = late;
   import_a ();
+  UNTIL (array ()->disk[1]->rec.size > 0);
   assert (state (1) == MEMBER_OUT && member (1)->reset);
   rebuilt_in_full (1);
   assert (cluster_read_only (engine) == NULL);
@@ -495,6 +510,8 @@ test_three_epochs (void)
   lose_database_of_a ();
   REFUSED ("member-missing", cluster_array_import (engine, in, &import));
   import.without[1] = true;
+  REFUSED ("newer", cluster_array_import (engine, in, &import));
+  import.accept_loss = true;
   /* What nobody knows is used again. */
   memset (weftd.history, 0, sizeof weftd.history);
   import_a ();
@@ -522,6 +539,9 @@ test_given_up (bool newer)
   it = *d;
   lose_database_of_a ();
   import.without[1] = true;
+  if (newer)
+    REFUSED ("newer", cluster_array_import (engine, in, &import));
+  import.accept_loss = newer;
   import_a ();
   assert (cluster_identity (engine)->generation > it.generation);
   if (newer) {
@@ -533,9 +553,126 @@ test_given_up (bool newer)
   assert (cluster_read_only (engine) == NULL);
 }
 
+/* These disks have noted the round, and the host has completed it. */
+static void
+write_on (const unsigned disks[3], uint64_t round)
+{
+  for (unsigned i = 0; i < 3; i++)
+    rig.disk[disks[i]].round = round;
+  rig.round = round;
+  live_on (4);
+}
+
+/* Disk 3 of member 3 was replaced by disk 4, then member 0 was out while data was
+ * written; the database is lost.  Disk 3 is there again, disk 4 is not.
+ */
+static void
+lose_after_replace (void)
+{
+  rig_init ();
+  rig.spared = true;
+  rig.disk[5].dead = true;
+  make_array ();
+  attach (true);
+  live_on (8);
+  write_on ((unsigned[]) { 0, 1, 2 }, 10);
+  rig.disk[3].round = 10;
+  live_on (4);
+  die (3);
+  DONE (cluster_member_replace (engine, in, "a", 3, rig.disk[4].uuid));
+  UNTIL (state (3) == MEMBER_IN_SYNC && whole ());
+  write_on ((unsigned[]) { 1, 2, 4 }, 13);
+  rig.disk[0].round = 13;
+  live_on (4);
+  die (0);
+  write_on ((unsigned[]) { 1, 2, 4 }, 16);
+  rig.attached = false;
+  rig.disk[0].dead = rig.disk[3].dead = false;
+  rig.disk[4].dead = true;
+  /* It has written more often than its successor. */
+  rig.disk[3].sequence = rig.disk[4].sequence + 50;
+  lose_database_of_a ();
+}
+
+static bool
+preflight_says (const char *what, bool allowed)
+{
+  struct cluster_preflight f;
+  bool found = false;
+
+  CALL (0, cluster_preflight_import (engine, in, &import, &f));
+  assert (f.allowed == allowed && strcmp (f.confirm, "a") == 0);
+  assert ((f.lost_bytes > 0) == import.accept_loss);
+  for (unsigned i = 0; i < f.lines_count; i++)
+    found |= strstr (f.line[i], what) != NULL;
+  return found;
+}
+
+/* The import waits for the disk that took the place, and takes it, though the disk that
+ * was replaced is there as well, and has the higher sequence.
+ */
+static void
+test_replaced (void)
+{
+  lose_after_replace ();
+  assert (verdict () == CLUSTER_WARNING && says ("weftctl array import"));
+  REFUSED ("behind", cluster_array_import (engine, in, &import));
+  assert (strstr (rig.detail, "Member 3: disk /dev/d3 of node n4 knows epoch"));
+  assert (strstr (rig.detail, "round 10; disk /dev/d") &&
+          strstr (rig.detail, "the highest round is 16"));
+  assert (preflight_says ("Member 3: disk /dev/d3 of node n4", false));
+  assert (preflight_says ("Member 0 would be out", false));
+  import.without[3] = true;
+  REFUSED ("last-copy", cluster_array_import (engine, in, &import));
+  import.without[3] = false;
+  rig.disk[4].dead = false;
+  live_on (8);
+  assert (preflight_says ("/dev/d3 of node n4, which knows", true));
+  import_a ();
+  UNTIL (whole ());
+  assert (on (3, 4) && strcmp (rig.disk[3].refused, "not-a-member") == 0);
+  assert (cluster_read_only (engine) == NULL);
+}
+
+/* The loss is accepted, and then the right disk comes: it is left as it is, and people
+ * hear of it.
+ */
+static void
+test_replaced_too_late (void)
+{
+  struct fake_disk *late = &rig.disk[4], it;
+  unsigned warnings;
+
+  lose_after_replace ();
+  it = *late;
+  import.accept_loss = true;
+  assert (preflight_says ("of the data would have no copy", true));
+  warnings = rig.warnings;
+  import_a ();
+  assert (rig.warnings >= warnings + 2);
+  UNTIL (state (0) == MEMBER_IN_SYNC && whole ());
+  assert (on (3, 3) && verdict () == CLUSTER_INFO);
+  late->dead = false;
+  late->op = 0;
+  UNTIL (late->refused);
+  assert (strcmp (late->refused, "newer") == 0);
+  live_on (8);
+  assert (late->sequence == it.sequence);
+  assert (verdict () == CLUSTER_WARNING && says ("Keep it, and import"));
+  assert (cluster_read_only (engine) == NULL);
+  restart ();
+  live_on (8);
+  assert (says ("Keep it, and import"));
+  /* It is no other array to be imported. */
+  snprintf (import.name, sizeof import.name, "b");
+  REFUSED ("exists", cluster_array_import (engine, in, &import));
+}
+
 int
 main (void)
 {
+  test_replaced ();
+  test_replaced_too_late ();
   test_foreigns ();
   test_second ();
   test_stale (false);
