@@ -1,7 +1,7 @@
 // import-dialog.js: an array that this weftd does not know, taken over from its
 // members alone.
 
-import { formDialog } from "./action.js";
+import { button, confirm, formDialog } from "./action.js";
 import { get } from "./api.js";
 import { Dialog, NAME, choice, field } from "./dialog.js";
 import { el } from "./dom.js";
@@ -19,7 +19,7 @@ function memberText(known, position) {
   const member = known.members.find((m) => m.position === position);
   return member
     ? `${position}: ${member.path} on ${member.node}, ${member.state} as of ` +
-      `epoch ${member.states_epoch}`
+      `epoch ${member.states_epoch}, round ${member.round}`
     : `${position}: was not heard`;
 }
 
@@ -49,20 +49,29 @@ function chooseDialog(imports) {
     imports.map((known) => [known.array, textOf(known)]));
   const legend = el("legend", {}, "Members to give up");
   const boxes = el("fieldset", { class: "choices" }, legend);
+  const doubts = el("ul", { class: "lines" });
   const show = () => {
     const known = imports.find((k) => k.array === pick.input.value);
     boxes.replaceChildren(legend, ...Array.from(
       { length: known.n * known.groups }, (_, position) => el("label", {},
         el("input", { type: "checkbox", value: position }),
         memberText(known, position))));
+    doubts.replaceChildren(...known.doubts.map((text) => el("li", {}, text)));
   };
   pick.input.addEventListener("input", show);
   show();
-  formDialog("Import an array", "Import it", [pick.node, name.node, boxes,
-    el("p", { class: "hint" }, "A member that was not heard is waited for, or " +
-      "given up, if nothing is lost with it; a disk takes its place later.")],
-    () => importArray(name.input.value.trim(), pick.input.value,
+  const request = (acceptLoss) =>
+    importArray(name.input.value.trim(), pick.input.value,
       [...boxes.querySelectorAll("input:checked")]
-        .map((box) => Number(box.value))),
-    { done: "The array is taken over." });
+        .map((box) => Number(box.value)), acceptLoss);
+  const done = "The array is taken over.";
+  const dialog = formDialog("Import an array", "Import it",
+    [pick.node, name.node, boxes, doubts,
+     el("p", { class: "hint" }, "A member that was not heard is waited for, or " +
+      "given up, if nothing is lost with it; a disk takes its place later."),
+     button("Accept a loss…", () => {
+       dialog.close();
+       confirm(request(true), { label: "Import it", done });
+     }, "danger")],
+    () => request(false), { done });
 }

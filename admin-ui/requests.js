@@ -34,10 +34,12 @@ export const tuneArray = (name, seconds) =>
      ["array", "set", name, "--spare-after", seconds], arrayAt(name));
 
 // without: positions of members that are given up.
-export const importArray = (name, array, without) =>
-  of(`Import array ${name}`, "POST", "/imports", { name, array, without },
+export const importArray = (name, array, without, acceptLoss) =>
+  of(`Import array ${name}`, "POST", "/imports",
+     { name, array, without, accept_loss: acceptLoss },
      ["array", "import", name, array,
-      ...without.flatMap((member) => ["--without", member])]);
+      ...without.flatMap((member) => ["--without", member]),
+      ...(acceptLoss ? ["--accept-loss"] : [])]);
 
 export const replaceMember = (name, member, disk) =>
   of(`Replace member ${member} of ${name}`, "POST",

@@ -74,10 +74,15 @@ parse_import (struct fields *f, struct request *r)
     else
       import->without[m] = true;
   }
+  if (fields_has (f, "accept_loss"))
+    fields_bool (f, "accept_loss", &import->accept_loss);
   fields_end (f);
+  snprintf (r->subject, sizeof r->subject, "%s%s", import->name,
+            import->accept_loss ? ", loss accepted" : "");
 }
 
 ROUTE_CALL (handle_import, cluster_array_import, r->input)
+ROUTE_PREFLIGHT (preflight_import, cluster_preflight_import, r->input)
 
 #define MEMBER V1 "/arrays/{name}/members/{member}"
 
@@ -102,6 +107,6 @@ const struct route routes_rebuild[] = {
     .key = "array", .show = view_imports },
   { "POST", V1 "/imports", .makes = true,
     .input = sizeof (struct cluster_import), .parse = parse_import,
-    .handle = handle_import },
+    .handle = handle_import, .preflight = preflight_import },
   { NULL },
 };

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "cluster/cluster-import.h"
 #include "text.h"
 #include "views.h"
 
@@ -67,6 +68,23 @@ view_rebuilds (const struct cluster *c)
 
 /* ---- Imports. ---- */
 
+/* What would be doubtful in an import of this array, as it is now. */
+static json_t *
+import_doubts (const struct cluster *c, const uint8_t array[16])
+{
+  json_t *list = json_array ();
+  struct cluster_import import = { .accept_loss = false };
+  struct cluster_import_plan plan;
+  unsigned next = 0;
+  char text[480];
+
+  memcpy (import.array, array, 16);
+  cluster_import_look (c, &import, &plan);
+  while (cluster_import_doubts (&plan, &next, text, sizeof text))
+    json_array_append_new (list, text_string (text));
+  return list;
+}
+
 /* All that was heard of one array: what `first` says of it, for all members of
  * an array say the same, and every position that nobody has said is his.
  */
@@ -87,24 +105,37 @@ import_array (const struct cluster *c,
     json_array_append_new (
       members,
       json_pack (
-        "{sI so ss so so so so so ss}", "position", (json_int_t) hb->position,
-        "disk", text_uuid (hb->uuid), "node", hb->node, "path",
-        text_string (hb->path), "uri", text_string (hb->uri), "sequence",
-        text_number (hb->sequence), "states_epoch",
-        text_number (hb->states_epoch), "dirty_extents",
-        text_number (hb->dirty_extents), "state",
+        "{sI so ss so so so so so so ss}", "position",
+        (json_int_t) hb->position, "disk", text_uuid (hb->uuid), "node",
+        hb->node, "path", text_string (hb->path), "uri", text_string (hb->uri),
+        "sequence", text_number (hb->sequence), "states_epoch",
+        text_number (hb->states_epoch), "round", text_number (hb->round),
+        "dirty_extents", text_number (hb->dirty_extents), "state",
         member_state_name ((enum member_state) hb->states[hb->position])));
   }
   for (unsigned m = 0; m < first->n * first->groups; m++)
     if (!heard[m])
       json_array_append_new (missing, json_integer (m));
   return json_pack (
-    "{so so ss ss sI sI so so so so}", "array", text_uuid (first->array),
+    "{so so ss ss sI sI so so so so so}", "array", text_uuid (first->array),
     "cluster", text_uuid (first->cluster), "layout",
     layout_name (first->layout), "dup", array_dup_name (first->dup), "n",
     (json_int_t) first->n, "groups", (json_int_t) first->groups, "unit",
     text_number (first->unit), "member_bytes",
-    text_number (first->member_bytes), "members", members, "missing", missing);
+    text_number (first->member_bytes), "members", members, "missing", missing,
+    "doubts", import_doubts (c, first->array));
+}
+
+/* Is it an array of this weftd's, which has refused the disk for another reason? */
+static bool
+known (const struct cluster *c, const uint8_t array[16])
+{
+  const struct cluster_array *a;
+
+  TAILQ_FOREACH (a, cluster_arrays (c), link)
+    if (memcmp (a->rec.uuid, array, 16) == 0)
+      return true;
+  return false;
 }
 
 json_t *
@@ -114,7 +145,7 @@ view_imports (const struct cluster *c)
   const struct cluster_foreign *f, *before;
 
   TAILQ_FOREACH (f, cluster_foreigns (c), link) {
-    if (!f->hb.has_place)
+    if (!f->hb.has_place || known (c, f->hb.array))
       continue;
     TAILQ_FOREACH (before, cluster_foreigns (c), link)
       if (before == f || (before->hb.has_place &&

@@ -135,9 +135,14 @@ print_candidates (const json_t *reply)
       printf ("%s %" JSON_INTEGER_FORMAT,
               k ? "" : ", not heard of:", json_integer_value (m));
     printf ("\n");
-    table_of (json_object_get (import, "members"),
-              ">POS|!STATE|NODE|PATH|DISK|>SEQUENCE",
-              "position:number|state|node|path|disk|sequence:number", NULL, 2);
+    table_of (
+      json_object_get (import, "members"),
+      ">POS|!STATE|>EPOCH|>ROUND|NODE|PATH|DISK",
+      "position:number|state|states_epoch:number|round:number|node|path|"
+      "disk",
+      NULL, 2);
+    json_array_foreach (json_object_get (import, "doubts"), k, m)
+      printf ("  %s\n", json_string_value (m));
   }
 }
 
@@ -145,7 +150,8 @@ int
 cmd_array_import (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0), *uuid = args_plain (args, 1);
-  json_t *without, *reply = NULL;
+  bool accept = args_switch (args, "accept-loss");
+  json_t *without, *body, *reply = NULL;
   uint64_t member = 0;
   int r;
 
@@ -169,12 +175,17 @@ cmd_array_import (struct ctl *ctl, const struct args *args)
     r = args_number (&just, "without", 0, ARRAY_MEMBERS_MAX - 1, &member);
     json_array_append_new (without, json_integer ((json_int_t) member));
   }
-  if (r == EXIT_OK)
-    r = ctl_call (ctl, "POST", "/api/v1/imports",
-                  json_pack ("{s:s, s:s, s:O}", "name", name, "array", uuid,
-                             "without", without),
-                  &reply);
-  json_decref (without);
+  body = json_pack ("{s:s, s:s, s:o, s:b}", "name", name, "array", uuid,
+                    "without", without, "accept_loss", accept);
+  if (r != EXIT_OK)
+    json_decref (body);
+  else if (accept ||
+           ctl->dry_run) /* what may be lost is shown, and asked about */
+    r = ctl_change (ctl, "POST", "/api/v1/imports", body, &reply);
+  else
+    r = ctl_call (ctl, "POST", "/api/v1/imports", body, &reply);
+  if (ctl->dry_run)
+    return r;
   return ctl_say (ctl, r, reply,
                   "array %s is imported; weftctl array show %s says how it is",
                   name, name);

@@ -168,12 +168,16 @@ const struct command commands[] = {
   { "array", "leases", "ARRAY", 1, 1,
     "where hosts share it by leases: who has what, and where they meet",
     .run = cmd_array_leases },
-  { "array", "import", "[NAME ARRAY-UUID [--without MEMBER]...]", 0, 2,
+  { "array", "import",
+    "[NAME ARRAY-UUID [--without MEMBER]... [--accept-loss]]", 0, 2,
     "take an array over from its members alone; with nothing, show what is "
     "there",
-    OPTIONS ({ "without", "MEMBER",
-               "give this member up, and all that it alone has" }),
-    .run = cmd_array_import },
+    OPTIONS (
+      { "without", "MEMBER", "give this member up, and all that it alone has" },
+      { "accept-loss", NULL,
+        "without what only disks have that are not there; wants the "
+        "name typed" }),
+    .run = cmd_array_import, .dry_run = true },
   { "rebuild", "ls", "", 0, 0, "members that are being rebuilt",
     .run = cmd_rebuild_ls },
   { "rebuild", "wait", "ARRAY MEMBER", 2, 2,

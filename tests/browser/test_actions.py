@@ -251,10 +251,13 @@ def test_import(cluster, page):
     assert "2: was not heard" in p.dialog()
     p.type("name", "again")
     p.press("Import it", "dialog")
-    eventually(lambda: "member" in p.text("dialog [role=alert]"),
+    eventually(lambda: "Member" in p.text("dialog [role=alert]"),
                what="that member 2 is missing")
+    assert "Member 2 is in-sync as of epoch" in p.dialog()
     p.click(p.driver.find_element(By.CSS_SELECTOR, "dialog [value='2']"))
-    p.press("Import it", "dialog")
+    p.press("Accept a loss…", "dialog")
+    eventually(lambda: "Member 2 would be out" in p.dialog())
+    p.confirm("Import it", "again")
     eventually(lambda: not p.dialog())
     eventually(lambda: (p.facts("again") or {}).get("State") == "degraded")
     assert c.get("/api/v1/arrays/again")["uuid"] == array["uuid"]

@@ -62,7 +62,8 @@ def check(c, model, data):
 class Lost:
     """A cluster whose weftd has lost its database."""
 
-    def __init__(self, cluster, ctl, seed, down=(), out=(), all_of_it=False):
+    def __init__(self, cluster, ctl, seed, down=(), out=(), replaced=None,
+                 all_of_it=False):
         self.c = c = cluster(members=4, unit=UNIT, size="32M")
         self.ctl = ctl(c)
         self.model = model_of(c, "raid-x", UNIT)
@@ -71,6 +72,14 @@ class Lost:
         self.uuid = c.get("/api/v1/arrays/a")["uuid"]
         self.data = random.Random(seed).randbytes(FILLED)
         fill(c.nbd, self.data)
+        if replaced is not None:
+            new, disk = c.add()
+            c.kill(f"m{replaced}")
+            wait_state(c, replaced, "out")
+            self.ctl("array", "replace", "a", replaced, disk, "--yes")
+            self.ctl("rebuild", "wait", "a", replaced)
+            down = [*down, new]
+            self.before[replaced] = (replaced, disk)
         for name in out:
             c.kill(name)
             self.data = self.data[::-1]
@@ -157,16 +166,35 @@ def test_import_without_a_member(cluster, ctl, seed):
 
 
 def test_import_before_a_member_is_back(cluster, ctl, seed):
-    """One that was out, and silent at the import, comes back by itself."""
-    s = Lost(cluster, ctl, seed, out=["m2"])
+    """Member 3 was replaced, then member 2 was out while data was flushed.  The disk
+    that was replaced is served again, and its successor is late: the import waits for
+    that.  Member 2 is silent at the import, and comes back by itself."""
+    s = Lost(cluster, ctl, seed, out=["m2"], replaced=3)
     c, w = s.c, s.ctl
-    assert "not heard of: 2" in w("array", "import")
+    c.start("m3")
+    eventually(lambda: s.heard() == 3)
+    said = w("array", "import")
+    assert "not heard of: 2" in said
+    assert f"Member 3: disk {c.members[3]['file']} of node n3 knows epoch" in said
+    for more in [], ["--dry-run"], ["--without", 3]:
+        line = w("array", "import", "a", s.uuid, *more, status=REFUSED)
+        assert "Member 3" in line or "no copy is left" in line
+    assert "weftctl array import lists what can be" in w("status")
+    assert "rebuilt" not in w("array", "import", "a", s.uuid, "--accept-loss",
+                              "--dry-run")
+    assert c.get("/api/v1/arrays") == {"arrays": [], "next": None}
+    c.start("m4")
+    eventually(lambda: s.heard() == 4)
+    assert "was member 3 before" in w("array", "import", "a", s.uuid, "--dry-run")
     w("array", "import", "a", s.uuid)
     assert states(c)[2] == "out"
     said = w("status")
     assert "member 2 (a disk that is not known yet) is out" in said
     assert "Start its member process again" in said
     c.start("array")
+    h = connected(c.nbd)
+    assert h.pread(FILLED, 0) == s.data
+    h.shutdown()
     c.restart("weftd")  # the record of it is stored
     c.start("m2")
     w("rebuild", "wait", "a", 2)

@@ -523,6 +523,10 @@ def refuse_and_rebuild(api, disks):
     problem = api.call("POST", "/api/v1/imports",
                        {"name": "c", "array": NOBODY}, expect=409)[1]
     assert problem["code"] == "not-empty"
+    flight = api.call("POST", "/api/v1/imports?dry_run=true",
+                      {"name": "c", "array": NOBODY, "accept_loss": True},
+                      expect=200)[1]
+    assert not flight["allowed"] and flight["code"] == "not-empty"
 
 
 def refuse_what_http_refuses(api):

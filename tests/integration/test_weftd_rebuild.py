@@ -378,6 +378,14 @@ def test_import_of_few(weftd, array):
         "name": "a", "array": found["array"]})
     assert (status, r["code"]) == (409, "member-missing") and "3" in r["detail"]
     assert weftd.get("/arrays")["arrays"] == []
+    # The loss of what it may have is accepted: that is on record.
+    status, _ = weftd.call("POST", "/imports", {
+        "name": "a", "array": found["array"], "without": [3],
+        "accept_loss": True})
+    assert status == 201
+    line = weftd.get("/audit")["audit"][0]
+    assert line["action"] == "POST /imports"
+    assert line["subject"] == "a, loss accepted"
 
 
 def test_import_into_another_cluster(weftd, array):
