@@ -11,6 +11,7 @@
 
 #include <config.h>
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -195,6 +196,90 @@ free_headers (struct curl_slist *list)
   curl_slist_free_all (list);
 }
 
+/* ---- weftd is elsewhere by now ---- */
+
+static struct {
+  pthread_mutex_t lock;
+  char *conf; /* the file that says where weftd is; NULL: it is where it was */
+  char *
+    base; /* where it was when that was read last; NULL: where it was at first */
+} moves = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* The base of the file's WEFT_ADMIN; NULL: it has none that may be used. */
+static char *
+read_base (const char *conf)
+{
+  FILE *f = fopen (conf, "re");
+  char *line = NULL, *base = NULL;
+  size_t size = 0;
+  bool clear = false;
+
+  while (f && getline (&line, &size, f) != -1)
+    if (strncmp (line, "WEFT_ADMIN=", 11) == 0) {
+      char *value = line + 11 + strspn (line + 11, "\"' ");
+
+      value[strcspn (value, "\"' \r\n")] = '\0';
+      free (base);
+      base = normalise_url (value, &clear);
+    }
+  if (f)
+    fclose (f);
+  free (line);
+  if (clear) {
+    free (base);
+    base = NULL;
+  }
+  return base;
+}
+
+void
+admin_follow (const char *conf, const char *url)
+{
+  bool clear;
+  char *base = normalise_url (url, &clear), *said = read_base (conf);
+
+  if (base && said && strcmp (base, said) == 0)
+    moves.conf = strdup (conf);
+  free (base);
+  free (said);
+}
+
+/* It does not answer: the next call is made to where it is said to be. */
+static void
+look_again (struct admin *c)
+{
+  char *base, *copy;
+
+  if (moves.conf == NULL)
+    return;
+  base = read_base (moves.conf);
+  copy = base && strcmp (base, c->base) != 0 ? strdup (base) : NULL;
+  if (copy == NULL) {
+    free (base);
+    return;
+  }
+  free (c->base);
+  c->base = copy;
+  c->clear = false;
+  pthread_mutex_lock (&moves.lock);
+  free (moves.base);
+  moves.base = base;
+  pthread_mutex_unlock (&moves.lock);
+}
+
+static char *
+base_now (const char *url, bool *clear)
+{
+  char *base = NULL;
+
+  pthread_mutex_lock (&moves.lock);
+  if (moves.base)
+    base = strdup (moves.base);
+  pthread_mutex_unlock (&moves.lock);
+  *clear = false;
+  return base ? base : normalise_url (url, clear);
+}
+
 struct admin *
 admin_new (const char *url, const char *tls_dir, const char *token)
 {
@@ -202,7 +287,7 @@ admin_new (const char *url, const char *tls_dir, const char *token)
 
   if (c == NULL)
     return NULL;
-  c->base = normalise_url (url, &c->clear);
+  c->base = base_now (url, &c->clear);
   c->easy = curl_easy_init ();
   c->multi = curl_multi_init ();
   c->secret = token != NULL;
@@ -221,6 +306,8 @@ admin_new (const char *url, const char *tls_dir, const char *token)
    * that of an http_proxy left in the environment.
    */
   curl_easy_setopt (c->easy, CURLOPT_NOPROXY, "*");
+  /* A name is looked up for each new connection: the host may have another address. */
+  curl_easy_setopt (c->easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
   curl_easy_setopt (c->easy, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
   curl_easy_setopt (c->easy, CURLOPT_USERAGENT,
                     PACKAGE_NAME "/" PACKAGE_VERSION);
@@ -458,6 +545,7 @@ transfer (struct admin *c, const char *method, const char *path,
   free (url);
   if (r != CURLE_OK && !c->take_ended) {
     no_answer (c, r);
+    look_again (c);
     return -1;
   }
   c->answered = true;

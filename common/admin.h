@@ -13,6 +13,12 @@ struct admin;
 /* Call once per process, before any thread is started (libcurl's own rule). */
 void admin_global_init (void);
 
+/* From now on, when weftd does not answer, look in this file, whose lines are those of
+ * weft.conf, where it is (WEFT_ADMIN): if it is said to be at this URL now.  Before any thread
+ * is started.
+ */
+void admin_follow (const char *conf, const char *url);
+
 /* A client for one weftd.  One call at a time; a thread that wants to call at
  * the same time as another makes its own.
  *

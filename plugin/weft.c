@@ -393,6 +393,8 @@ weft_config_complete (void)
       return -1;
     }
   }
+  if (params.admin && getenv ("WEFT_CONF"))
+    admin_follow (getenv ("WEFT_CONF"), params.admin);
   if (params.image_buffer_bytes == 0)
     params.image_buffer_bytes = IMAGE_BUFFER_BYTES_DEFAULT;
   if (params.image_age_ms == 0)

@@ -99,9 +99,11 @@ class Node(Place):
         return found
 
     def exec_start(self, unit, env):
-        """The words of the unit's command, as systemd makes them."""
+        """The words of the unit's command, as systemd makes them; env gets its WEFT_CONF."""
         text = (SOURCE / "systemd" / (unit + ".in")).read_text()
         line = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE).group(1)
+        if m := re.search(r"^Environment=WEFT_CONF=(.*)$", text, re.MULTILINE):
+            env["WEFT_CONF"] = f"{self.root}{m.group(1)}"
         env = {**dict(re.findall(r"^Environment=(\w+)=(.*)$", text, re.MULTILINE)),
                **env}
         words = []

@@ -5,13 +5,18 @@ of an administrator where those are needed; what a node must not lose it keeps;
 one that was removed is taken for nobody.
 """
 
+import contextlib
+import pathlib
+import re
+import shutil
+import signal
 import time
 
 import pytest
 
-from enrollworld import (LATE, OK, REFUSED, UNREACHABLE, World, fill, read,
+from enrollworld import (LATE, OK, PORT, REFUSED, UNREACHABLE, World, fill, read,
                          world)
-from wefttest import eventually, run
+from wefttest import Stopwatch, eventually, run
 
 
 def leave(n, *words, **kw):
@@ -150,6 +155,76 @@ def test_a_node_that_was_removed(world):
     world.enroll(n, disks=["d0"])
     n.serve()
     world.seen(n, 1)
+
+
+@contextlib.contextmanager
+def host_names(world, *places):
+    """In these places the name "w" stands for weftd's host: a function that says at which
+    address."""
+    folders = [pathlib.Path("/etc/netns", p.ns) for p in places]
+
+    def tell(address):
+        for folder in folders:
+            (folder / "hosts").write_text(f"127.0.0.1 localhost\n{address} w\n")
+    try:
+        for folder in folders:
+            folder.mkdir(parents=True)
+        tell(world.w.address)
+        yield tell
+    finally:
+        for folder in folders:
+            shutil.rmtree(folder)
+
+
+@pytest.mark.long(40)
+def test_weftd_gets_another_address(world, tmp_path):
+    """Once it is known by a name, and once nodes are told in weft.conf; nothing there is
+    started again."""
+    nodes = a, _, c = [world.node(f"n{i}") for i in range(3)]
+
+    def moves_to(address, tell):
+        # The address goes first: connections that are open hear nothing of an end.
+        world.network.ip("w", "addr", "del", world.w.address + "/24", "dev", "eth0")
+        world.w.end("weftd", signal.SIGKILL)
+        world.w.address = address
+        world.network.ip("w", "addr", "add", address + "/24", "dev", "eth0")
+        world.start_weftd()
+        tell(address)
+
+    def goes_on():
+        """What needs weftd does, too: a member is lost and comes back."""
+        began = Stopwatch()
+        c.end("d0", 9)
+        wanted = fill(a, uri, tmp_path)
+        assert states(world)[2] == "out"
+        assert began.seconds() < 30
+        for n in nodes:
+            n.run("weft-renew", "--root", n.root, "--now")
+        c.serve()
+        eventually(lambda: states(world) == ["in-sync"] * 3, 60, every=0.3)
+        assert read(a, uri, tmp_path) == wanted
+        print(f"after {began.seconds():.1f} s")
+
+    with host_names(world, *nodes) as tell:
+        for n in nodes:
+            world.enroll(n, "--admin", f"https://w:{PORT}", disks=["d0"])
+            n.serve()
+            world.seen(n, 1)
+        world.make_array(nodes)
+        uri = a.serve_array("a")
+        fill(a, uri, tmp_path)
+        pids = [n.processes["d0"].pid for n in nodes[:2]] + [a.processes["a"].pid]
+        moves_to("10.77.0.98", tell)
+        goes_on()
+
+        def write(address):
+            for n in nodes:
+                text = n.conf.read_text()
+                n.conf.write_text(re.sub(r"(?m)^WEFT_ADMIN=.*$",
+                                         f"WEFT_ADMIN=https://{address}:{PORT}", text))
+        moves_to("10.77.0.99", write)
+        goes_on()
+        assert pids == [n.processes["d0"].pid for n in nodes[:2]] + [a.processes["a"].pid]
 
 
 def states(world):
