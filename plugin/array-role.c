@@ -206,6 +206,7 @@ make_array (struct peer **peers, struct seats *seats)
     .lease_all = params.leases && control_order (control) > 0,
     .service = following != NULL,
     .batches = true,
+    .pulses = true,
     .epoch = map->epoch,
     .rounds = map->session != NULL,
     .round = map->round,
@@ -217,7 +218,7 @@ make_array (struct peer **peers, struct seats *seats)
     static_states[m] = map->member[m].state;
     config.member_round[m] = map->member[m].round;
     if (peers[m] && !peer_takes_batches (peers[m]))
-      config.batches = false;
+      config.batches = config.pulses = false;
   }
   static_epoch = map->epoch;
   seats_begin (seats, map->members, map->epoch, static_states, connected);
@@ -393,7 +394,8 @@ array_after_fork (void)
     nbdkit_error ("weft: warning: %s keeps one copy only: the loss of any "
                   "member loses data",
                   layout_name (layout.kind));
-  if (hangup_start () == -1 || (following && following_start (following) == -1))
+  if (hangup_start (false) == -1 ||
+      (following && following_start (following) == -1))
     return -1;
   if (control == NULL)
     return 0;

@@ -344,6 +344,7 @@ queue_part (struct peer_io *pio, struct door *d, enum array_io_kind kind,
   switch (kind) {
   case IO_READ:
   case IO_ROUND:
+  case IO_PULSE:
     return nbd_aio_pread (d->nbd, buf, count, offset, cb, 0);
   case IO_WRITE:
   case IO_BATCH:
@@ -409,6 +410,7 @@ wire_part (struct peer_io *pio, struct door *d, enum array_io_kind kind,
     break;
   case IO_READ:
   case IO_ROUND:
+  case IO_PULSE:
     c.type = WIRE_READ;
     c.flags = 0;
     break;

@@ -77,6 +77,17 @@ check_ending (struct engine *e, uint64_t now)
   return UINT64_MAX;
 }
 
+/* With the lock.  True: the array engine is to be told. */
+static bool
+look_for_black_holes (struct engine *e)
+{
+  bool any = false;
+
+  for (unsigned m = 0; m < e->members; m++)
+    any |= e->peers[m] && peer_swallowed (e->peers[m]);
+  return any;
+}
+
 /* Lead until something happened or the deadline.  Called and returns with the
  * lock.
  */
@@ -130,6 +141,11 @@ engine_thread (void *opaque)
     }
     if (now >= ending_check) {
       ending_check = check_ending (e, now);
+      if (look_for_black_holes (e)) {
+        turn_reset (&t, &e->self);
+        turn_end (e, &t);
+        pthread_mutex_lock (&e->lock);
+      }
       continue;
     }
     if (deadline > e->drain_deadline)

@@ -52,7 +52,7 @@
 
 static atomic_bool ending;
 static pthread_t thread;
-static bool started;
+static bool started, resets;
 static int wake_fd = -1; /* an eventfd; readable: a signal, or hangup_stop */
 static atomic_bool stopping;
 
@@ -107,8 +107,12 @@ wait_for_end (void *opaque)
   uint64_t deadline;
   unsigned pause = LOOK_FIRST_MS;
 
-  while (!wait_wake (SWEEP_MS))
+  while (!wait_wake (SWEEP_MS)) {
     lobby_sweep (clock_ms ());
+    if (resets && listeners_reset_swallowed () > 0)
+      nbdkit_error ("answers to a host do not arrive; its connection is ended: "
+                    "see whether the line to it drops large packets (MTU)");
+  }
   atomic_store (&ending, true);
   deadline = clock_ms () + GRACE_MS;
   while (!atomic_load (&stopping) && clock_ms () < deadline &&
@@ -131,12 +135,13 @@ hangup_cut (void)
 }
 
 int
-hangup_start (void)
+hangup_start (bool member)
 {
   struct sigaction ours;
   sigset_t all, old;
   int err;
 
+  resets = member;
   wake_fd = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd == -1 || listeners_find () == -1) {
     nbdkit_error ("eventfd: %m");

@@ -14,10 +14,12 @@
 
 #include <stdbool.h>
 
-/* The thread that waits for the end; start it in after_fork ().  Returns 0 or
- * -1 with an error said.  hangup_stop returns when it has ended.
+/* The thread that waits for the end; start it in after_fork ().  members: those who are
+ * connected know other copies, so a connection on which answers do not arrive is ended
+ * (blackhole.h).  Returns 0 or -1 with an error said.  hangup_stop returns when it has
+ * ended.
  */
-int hangup_start (void);
+int hangup_start (bool member);
 void hangup_stop (void);
 
 /* No client gets one more answer: what is failed from here on is the next process's. */

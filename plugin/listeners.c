@@ -20,6 +20,7 @@
 
 #include <linux/vm_sockets.h>
 
+#include "blackhole.h"
 #include "exposure.h"
 #include "listeners.h"
 
@@ -116,17 +117,35 @@ accepted_by (const struct address *a, const struct address *listener)
   return false;
 }
 
+static bool
+was_accepted (const struct listeners *l, int fd, const struct address *local)
+{
+  for (unsigned i = 0; i < l->count; i++)
+    if (accepted_by (local, &l->address[i]) && !listens (fd))
+      return true;
+  return false;
+}
+
 static void
 hang_up_one (int number, int fd, const struct address *local, void *opaque)
 {
   struct listeners *l = opaque;
 
-  for (unsigned i = 0; i < l->count; i++)
-    if (accepted_by (local, &l->address[i]) && !listens (fd)) {
-      shutdown (fd, l->how);
-      l->accepted++;
-      return;
-    }
+  if (!was_accepted (l, fd, local))
+    return;
+  shutdown (fd, l->how);
+  l->accepted++;
+}
+
+static void
+reset_one (int number, int fd, const struct address *local, void *opaque)
+{
+  struct listeners *l = opaque;
+
+  if (!was_accepted (l, fd, local) || !blackhole_swallows (fd))
+    return;
+  blackhole_reset (fd);
+  l->accepted++;
 }
 
 int
@@ -157,6 +176,15 @@ listeners_hang_up (int how)
 
   l.how = how;
   each_socket (hang_up_one, &l);
+  return l.accepted;
+}
+
+unsigned
+listeners_reset_swallowed (void)
+{
+  struct listeners l = found;
+
+  each_socket (reset_one, &l);
   return l.accepted;
 }
 

@@ -17,6 +17,9 @@ void listeners_close (void);
 /* shutdown () each connection that was accepted there; returns how many there are. */
 unsigned listeners_hang_up (int how);
 
+/* Reset those on which answers do not arrive (blackhole.h); returns how many. */
+unsigned listeners_reset_swallowed (void);
+
 /* Are there any listening sockets yet?  *exposed: the address of one that other
  * hosts reach, if there is one; else its family is 0.
  */

@@ -208,10 +208,11 @@ heartbeat (unsigned wait_ms)
                       params.node);
   }
   figures = json_pack (
-    "{s:b, s:I, s:I, s:I, s:i, s:I, s:o}", "news", (int) news, "report",
+    "{s:b, s:I, s:I, s:I, s:i, s:I, s:I, s:o}", "news", (int) news, "report",
     (json_int_t) control.reports, "sequence", (json_int_t) sb.sequence, "round",
     (json_int_t) sb.round, "wait_ms", (int) wait_ms, "dirty_extents",
-    (json_int_t) dirty, "load", load_json (&control.meter, &server.counters));
+    (json_int_t) dirty, "disk_stuck_ms", (json_int_t) member_pulse_stuck_ms (),
+    "load", load_json (&control.meter, &server.counters));
   if (json_object_update_new (json, figures) == -1)
     goto fail;
   return json;
@@ -394,7 +395,7 @@ wait_settled (void)
 }
 
 /* For how long weftd is to hold its answer.  Not while we are joining: how far that
- * is is told every PACE_MS, and a new phase at once.  After an answer that was lost,
+ * is is told every PACE_MS, and a new phase at once; nor while the disk is silent.  After an answer that was lost,
  * or no good, the next is asked for at once: weftd may wait for what it told.
  */
 static unsigned
@@ -404,7 +405,8 @@ patience (void)
   bool joins = phase != MEMBER_JOIN_NONE && phase != MEMBER_JOIN_SYNCED &&
                member_join_epoch (server.member) != 0;
 
-  if (!member_settled (server.member) || joins || control.taken == NULL)
+  if (!member_settled (server.member) || joins || control.taken == NULL ||
+      member_pulse_stuck_ms () >= DOUBTFUL_MS / 2)
     return 0;
   return requests () == control.requests ? REST_MS : HEARTBEAT_MS;
 }

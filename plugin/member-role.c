@@ -360,6 +360,19 @@ read_round (struct member_pass *pass, void *buf)
   return 0;
 }
 
+/* For how long has the disk been silent? */
+static int
+read_pulse (struct member_pass *pass, void *buf)
+{
+  struct member_request r = { .count = 0 };
+
+  if (request_begin (pass, &r) == -1)
+    return -1;
+  put_le64 (buf, member_pulse_stuck_ms ());
+  request_end (&r);
+  return 0;
+}
+
 static int
 member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
                    uint32_t flags)
@@ -370,6 +383,9 @@ member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
 
   if (door->kind == DOOR_BATCH && offset == 0 && count == ROUND_BYTES)
     return read_round (door->pass, buf);
+  if (door->kind == DOOR_BATCH && offset == PULSE_OFFSET &&
+      count == PULSE_BYTES)
+    return read_pulse (door->pass, buf);
   if (door->kind == DOOR_BATCH)
     return wrong_door (door, "reading");
   if (request_begin (door->pass, &r) == -1)
@@ -569,7 +585,9 @@ member_role_get_ready (void)
 static int
 member_role_after_fork (void)
 {
-  return hangup_start () == -1 ? -1 : member_control_start ();
+  return hangup_start (true) == -1 || member_pulse_start () == -1
+           ? -1
+           : member_control_start ();
 }
 
 static void
@@ -580,6 +598,7 @@ member_role_cleanup (void)
   puller_stop ();
   hangup_stop ();
   member_control_stop ();
+  member_pulse_stop ();
   /* nbdkit closes no door once it is ending. */
   while (!LIST_EMPTY (&doors))
     member_role_close (LIST_FIRST (&doors));

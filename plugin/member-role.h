@@ -4,6 +4,7 @@
  * member-server.c   what the other files do with the engine under its lock
  * member-control.c  the conversation with weftd; header writes that no request
  *                   waits for
+ * member-pulse.c    asks the disk whether it still answers
  * member-answer.c   what weftd's answers want of this member
  * puller.c          while the member is joining: fetches what it lacks
  * data.c, disk.c    the disk
@@ -73,5 +74,12 @@ int member_control_register (void);
 /* The threads.  member_control_stop returns when they have ended. */
 int member_control_start (void);
 void member_control_stop (void);
+
+/* The thread that reads a block of the disk now and then, and for how long the disk
+ * has been stuck (member/pulse.h).
+ */
+int member_pulse_start (void);
+void member_pulse_stop (void);
+uint64_t member_pulse_stuck_ms (void);
 
 #endif /* WEFT_MEMBER_ROLE_H */

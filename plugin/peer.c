@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "blackhole.h"
 #include "common/clock.h"
 #include "connect.h"
 #include "format/batch.h"
@@ -232,12 +233,14 @@ peer_takes_batches (const struct peer *p)
 }
 
 /* A batch without records is the sign of life that a silent member is asked for: what
- * it does for other doors must not keep it from that one.
+ * it does for other doors must not keep it from that one.  The same holds for its word
+ * about its disk.
  */
 static struct door *
 pick_batch (struct peer *p, const struct array_io *io)
 {
-  bool sign = io->kind == IO_BATCH && io->length == batch_bytes (NULL, 0);
+  bool sign = io->kind == IO_PULSE ||
+              (io->kind == IO_BATCH && io->length == batch_bytes (NULL, 0));
 
   return &p->doors[p->data_count + (sign ? BATCH_SIGNS : BATCH_REST)];
 }
@@ -280,9 +283,27 @@ bool
 peer_send (struct peer_io *pio)
 {
   struct peer *p = pio->peer;
-  bool batch = pio->io->kind == IO_BATCH || pio->io->kind == IO_ROUND;
+  bool batch = pio->io->kind == IO_BATCH || pio->io->kind == IO_ROUND ||
+               pio->io->kind == IO_PULSE;
 
   return door_send (batch ? pick_batch (p, pio->io) : pick_data (p), pio);
+}
+
+bool
+peer_swallowed (struct peer *p)
+{
+  bool any = false;
+
+  for (unsigned d = 0; d < p->doors_count && !any; d++)
+    any = p->doors[d].fd >= 0 && !atomic_load (&p->doors[d].dead) &&
+          blackhole_swallows (p->doors[d].fd);
+  if (!any || atomic_flag_test_and_set (&p->reason_taken))
+    return false;
+  snprintf (p->reason, sizeof p->reason,
+            "what is sent to it is not acknowledged; if it lives, see whether "
+            "the line drops large packets (MTU)");
+  atomic_store (&p->broken, true);
+  return true;
 }
 
 void

@@ -88,6 +88,9 @@ void peer_close (struct peer *p);
  */
 bool peer_send (struct peer_io *pio);
 
+/* Does what is sent to it not arrive (blackhole.h)?  Then it is broken, with a reason. */
+bool peer_swallowed (struct peer *p);
+
 /* Break all connections: all that is in flight comes back with ENOTCONN, by
  * way of the poller.
  */

@@ -277,6 +277,8 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
     fields_u64 (f, "report", 1, INT64_MAX, &hb->report);
   if (fields_has (f, "dirty_extents"))
     fields_u64 (f, "dirty_extents", 0, INT64_MAX, &hb->dirty_extents);
+  if (fields_has (f, "disk_stuck_ms"))
+    fields_u64 (f, "disk_stuck_ms", 0, INT64_MAX, &hb->disk_stuck_ms);
   if (fields_has (f, "load")) {
     parse_inner (f, "load", load_fields, &hb->load);
     hb->has_load = true;

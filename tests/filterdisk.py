@@ -6,6 +6,10 @@
         disks[1].arm()                      # as soon as this is said
         disks[1].failed(); disks[1].heal()
 
+        disks[1].serve_well()               # the same, and then
+        with disks[1].hung():               # it answers nothing
+            ...
+
 The calls: read, write, zero (trims, too), by nbdkit's error filter: of `every`
 calls one fails; flush, by its eval plugin: each `every`-th.  The member sees a
 file, by FUSE: what is said of its data is true of its header, too.
@@ -14,9 +18,10 @@ file, by FUSE: what is said of its data is true of its header, too.
 import contextlib
 import os
 import pathlib
+import signal
 
 from maparray import dd_disk
-from wefttest import SOURCE, run
+from wefttest import SOURCE, Process, run
 
 OVER_NBDKIT = {"WEFT_WRAP_MEMBER": str(SOURCE / "tests/overnbdkit")}
 # What the error filter calls them.
@@ -45,6 +50,22 @@ class FilterDisk:
         pathlib.Path(f"{self.file}.nbdkit").write_text(
             "".join(f"{w}\n" for w in words))
         self.log.write_text("")
+
+    def serve_well(self):
+        """So that it can hang."""
+        self.heal()
+        pathlib.Path(f"{self.file}.nbdkit").write_text(
+            f"-P\n{self.file}.pid\nfile\n{self.raw}\n")
+
+    @contextlib.contextmanager
+    def hung(self):
+        """Meanwhile it answers nothing."""
+        server = Process(int(pathlib.Path(f"{self.file}.pid").read_text()))
+        server.stop()
+        try:
+            yield
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
 
     def arm(self):
         self.trigger.touch()

@@ -16,6 +16,7 @@ and who serves is reached by that.
         c.heal()
 """
 
+import contextlib
 import json
 import os
 import select
@@ -79,6 +80,17 @@ class NetCluster:
         self.network.ip_all(source, [
             f"route add blackhole {self.address(target)}/32" for target in targets])
         self.cuts.update((source, target) for target in targets)
+
+    @contextlib.contextmanager
+    def large_dropped(self, host, out):
+        """Packets of more than some 1000 bytes that this host sends (out), or is sent,
+        vanish meanwhile; no connection is told that they are too large."""
+        ends = [(host, "eth0"), ("sw", f"to-{host}")]
+        (sender, device), (receiver, other) = ends if out else ends[::-1]
+        self.network.ip(sender, "link", "set", device, "gso_max_segs", "1")
+        self.network.ip(receiver, "link", "set", other, "mtu", "1000")
+        yield
+        self.network.ip(receiver, "link", "set", other, "mtu", "1500")
 
     def cut_both(self, one, other):
         self.cut(one, other)

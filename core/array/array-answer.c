@@ -14,13 +14,14 @@
 #include "array-internal.h"
 
 /* Is the answer the member's end?  A bad sector is not, when read; nor are
- * extents that a member does not know; nor that one which joins refuses to be
+ * extents that a member does not know, or its disk's silence, of which an older one
+ * says nothing; nor that one which joins refuses to be
  * read, when a sign of life was all that was asked.
  */
 static bool
 fatal (const struct array *a, const struct aio *x, int error)
 {
-  if (error == 0)
+  if (error == 0 || (x->purpose == FOR_PULSE && error == EINVAL))
     return false;
   if (x->io.kind == IO_READ)
     return error != EIO && (x->purpose != FOR_PROBE || error != ESHUTDOWN ||
@@ -113,6 +114,9 @@ answer_take (struct array *a, struct aio *x, int error)
     break;
   case FOR_ROUND:
     round_answered (a, x, error == 0);
+    break;
+  case FOR_PULSE:
+    hung_answered (a, x, error);
     break;
   }
   aio_free (a, x);

@@ -136,6 +136,7 @@ enum aio_for {
   FOR_PROBE,
   FOR_WITNESS,
   FOR_ROUND,
+  FOR_PULSE,
 };
 
 /* HELD: it is sent when a clear of the same extents was answered. */
@@ -260,6 +261,12 @@ struct overdue {
                           nothing else has come from the member, ... */
   uint64_t probe_ns; /* ... and when it was asked */
   bool suspect;      /* it is far slower than its peers */
+  uint64_t
+    oldest_ns; /* when its oldest unanswered request was sent that tells how
+                         slow it is; 0: that was not long ago */
+  bool owes;   /* it owes an answer for long, whatever it was asked */
+  struct aio *pulse; /* it is being asked whether its disk is silent */
+  bool mute;         /* it does not say that */
 };
 
 struct array_member {
@@ -375,6 +382,7 @@ struct array {
   struct aio_queue held, out, sent, orphans, failed; /* orphans: sent to a
                                                   member that was lost since */
   uint64_t overdue_look_ns; /* when time-outs are predicted again */
+  uint64_t hung_look_ns;    /* when to look again for what is unanswered */
   uint64_t others_ns; /* when to look again at what another writer is to mend */
   unsigned in_flight; /* given to the caller */
   struct array_request *done_first, **done_last;
@@ -539,10 +547,20 @@ void overdue_heard (struct array *a, unsigned member, uint64_t heard_ns);
 void overdue_look (struct array *a);
 void overdue_tick (struct array *a);
 uint64_t overdue_deadline (const struct array *a);
+/* See which members are suspect. */
+void overdue_weigh (struct array *a);
 bool overdue_suspect (const struct array *a, unsigned member);
 /* What the member takes for a read; 0: that is not known, or was too long ago. */
 uint64_t overdue_read_ns (const struct array *a, unsigned member);
+/* Does the time that this takes tell how slow the member is? */
+bool overdue_counts (const struct aio *x);
 void overdue_stats (const struct array *a, struct array_stats *stats);
+
+/* array-hung.c: members whose disk hangs. */
+/* Called as overdue_look, and before it. */
+void hung_look (struct array *a);
+uint64_t hung_deadline (const struct array *a);
+void hung_answered (struct array *a, struct aio *x, int error);
 
 /* array-witness.c: what a writer reads while weftd is silent. */
 /* Does what it reads for this request need witnesses? */

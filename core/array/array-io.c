@@ -17,7 +17,7 @@
 static const char *const kind_names[] = {
   [IO_READ] = "read",   [IO_WRITE] = "write", [IO_ZERO] = "zero",
   [IO_TRIM] = "trim",   [IO_FLUSH] = "flush", [IO_EXTENTS] = "block status",
-  [IO_BATCH] = "batch", [IO_ROUND] = "round",
+  [IO_BATCH] = "batch", [IO_ROUND] = "round", [IO_PULSE] = "pulse",
 };
 
 const char *

@@ -16,8 +16,9 @@
  * Perhaps it is we who were asleep (a stopped process, a suspended host), and the
  * answers are there, unread: they are read while the probe is under way.
  *
- * A member is *suspect* when its service time is far above its peers'.  It is
- * read around where another copy is (array-read.c); nothing else befalls it.
+ * A member is *suspect* when its service time is far above its peers', be it the mean
+ * of its answers or the time that a request has waited for one.  It is read around
+ * where another copy is (array-read.c); nothing else befalls it here.
  */
 
 #include <config.h>
@@ -45,7 +46,12 @@
 #define LOOK_NS (1000 * NS_PER_MS) /* how often a prediction is made */
 #define SUSPECT_FACTOR 4
 #define SUSPECT_NS (20 * NS_PER_MS)
-#define SUSPECT_ANSWERS 16 /* fewer say nothing */
+/* Fewer answers say something only of a member that takes so long for each that more
+ * do not come, and was waited for so long in all.
+ */
+#define SUSPECT_ANSWERS 16
+#define SUSPECT_EACH_NS (300 * NS_PER_MS)
+#define SUSPECT_SEEN_NS (1500 * NS_PER_MS)
 /* How long it is remembered what a member takes for a read. */
 #define READ_MEMORY_NS (10000 * NS_PER_MS)
 
@@ -91,24 +97,60 @@ overdue_forget (struct array *a, unsigned member)
   o->allowed_ns = allowed_ns (a, o);
 }
 
-/* The median of the other members' recent service times; 0: too few. */
+/* What a member takes for a request: the mean of the answers of late, or how long
+ * its oldest request has waited, if that is longer.  *known: for how long it was
+ * seen; so a member that answers little is rated, too.
+ */
+static uint64_t
+rate (const struct array *a, unsigned member, bool *known)
+{
+  const struct overdue *o = &a->member[member].overdue;
+  uint64_t count, ns = timeout_recent (&o->service, a->now_ns, &count);
+  uint64_t age_ns = o->oldest_ns ? a->now_ns - o->oldest_ns : 0;
+
+  uint64_t each_ns = ns > age_ns ? ns : age_ns;
+
+  *known = count >= SUSPECT_ANSWERS || (each_ns >= SUSPECT_EACH_NS &&
+                                        ns * count + age_ns >= SUSPECT_SEEN_NS);
+  return each_ns;
+}
+
+/* The median of the other members' recent service times, of those alone that are
+ * known well, if there are any; 0: nothing is known.
+ */
 static uint64_t
 peers_ns (const struct array *a, unsigned member)
 {
-  uint64_t v[ARRAY_MEMBERS_MAX], count;
+  uint64_t v[ARRAY_MEMBERS_MAX];
   unsigned n = 0, at;
+  bool known, well = false;
 
   for (unsigned i = 0; i < a->layout->members; i++) {
-    uint64_t ns = timeout_recent (&a->member[i].overdue.service, a->now_ns,
-                                  &count);
+    uint64_t ns = rate (a, i, &known);
 
-    if (i == member || count < SUSPECT_ANSWERS || !member_readable (a, i))
+    if (i == member || ns == 0 || !member_readable (a, i) || (well && !known))
       continue;
+    if (known && !well) {
+      well = true;
+      n = 0;
+    }
     for (at = n++; at > 0 && v[at - 1] > ns; at--)
       v[at] = v[at - 1];
     v[at] = ns;
   }
   return n > 0 ? v[n / 2] : 0;
+}
+
+/* How long a disk takes to sync says nothing of how it answers; nor does an image
+ * that stands in for a FLUSH.
+ */
+bool
+overdue_counts (const struct aio *x)
+{
+  return x->purpose != FOR_PROBE && x->purpose != FOR_PULSE &&
+         x->purpose != FOR_ROUND && x->purpose != FOR_WITNESS &&
+         x->io.kind != IO_FLUSH &&
+         !(x->purpose == FOR_IMAGES && x->io.flags & ARRAY_FUA);
 }
 
 void
@@ -120,19 +162,27 @@ overdue_sent (struct array *a, const struct aio *x)
     o->quiet_ns = a->now_ns;
 }
 
+static uint64_t
+read_ns (const struct array *a, const struct overdue *o)
+{
+  return a->now_ns - o->read_at_ns < READ_MEMORY_NS ? o->read_ns : 0;
+}
+
 uint64_t
 overdue_read_ns (const struct array *a, unsigned member)
 {
   const struct overdue *o = &a->member[member].overdue;
+  uint64_t ns = read_ns (a, o);
+  uint64_t age_ns = o->oldest_ns ? a->now_ns - o->oldest_ns : 0;
 
-  return a->now_ns - o->read_at_ns < READ_MEMORY_NS ? o->read_ns : 0;
+  return ns > age_ns ? ns : age_ns;
 }
 
 static void
 note_read (struct array *a, const struct aio *x)
 {
   struct overdue *o = &a->member[x->io.member].overdue;
-  uint64_t old_ns = overdue_read_ns (a, x->io.member);
+  uint64_t old_ns = read_ns (a, o);
   uint64_t ns = (a->now_ns - x->io.sent_ns) / x->queue;
 
   o->read_ns = old_ns ? (7 * old_ns + ns) / 8 : ns;
@@ -152,12 +202,9 @@ overdue_answered (struct array *a, const struct aio *x, int error)
   }
   o->quiet_ns = a->now_ns;
   o->probe = NULL;
-  /* How long a disk takes to sync says nothing of how it answers; nor does an image
-   * that stands in for a FLUSH.
-   */
-  if (x->purpose == FOR_PROBE || x->purpose == FOR_ROUND ||
-      x->purpose == FOR_WITNESS || error || x->io.kind == IO_FLUSH ||
-      (x->purpose == FOR_IMAGES && x->io.flags & ARRAY_FUA))
+  if (x->io.sent_ns == o->oldest_ns)
+    o->oldest_ns = 0;
+  if (error || !overdue_counts (x))
     return;
   timeout_note (&o->service, a->now_ns, a->now_ns - x->io.sent_ns);
   if (x->io.kind == IO_READ)
@@ -189,6 +236,24 @@ send_probe (struct array *a, unsigned member)
 }
 
 void
+overdue_weigh (struct array *a)
+{
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    struct overdue *o = &a->member[i].overdue;
+    uint64_t peers = peers_ns (a, i);
+    bool known;
+    uint64_t ns = rate (a, i, &known);
+
+    if (!known || peers == 0)
+      o->suspect = false;
+    else if (o->suspect)
+      o->suspect = ns > peers * (SUSPECT_FACTOR / 2) && ns > SUSPECT_NS / 2;
+    else
+      o->suspect = ns > peers * SUSPECT_FACTOR && ns > SUSPECT_NS;
+  }
+}
+
+void
 overdue_look (struct array *a)
 {
   const struct aio *x = TAILQ_FIRST (&a->sent);
@@ -198,17 +263,10 @@ overdue_look (struct array *a)
   a->overdue_look_ns = a->now_ns + LOOK_NS;
   for (unsigned i = 0; i < a->layout->members; i++) {
     struct overdue *o = &a->member[i].overdue;
-    uint64_t count, ns = timeout_recent (&o->service, a->now_ns, &count);
-    uint64_t peers = peers_ns (a, i);
 
     o->allowed_ns = allowed_ns (a, o);
-    if (count < SUSPECT_ANSWERS || peers == 0)
-      o->suspect = false;
-    else if (o->suspect)
-      o->suspect = ns > peers * (SUSPECT_FACTOR / 2) && ns > SUSPECT_NS / 2;
-    else
-      o->suspect = ns > peers * SUSPECT_FACTOR && ns > SUSPECT_NS;
   }
+  overdue_weigh (a);
   /* While not all members are there, the one that is asked to flush may be the
    * last one, with much to flush: that may take as long as it takes.
    */
@@ -271,13 +329,12 @@ overdue_suspect (const struct array *a, unsigned member)
 void
 overdue_stats (const struct array *a, struct array_stats *stats)
 {
-  uint64_t count;
+  bool known;
 
   for (unsigned i = 0; i < a->layout->members; i++) {
     const struct overdue *o = &a->member[i].overdue;
 
-    stats->member[i].service_ns = timeout_recent (&o->service, a->now_ns,
-                                                  &count);
+    stats->member[i].service_ns = rate (a, i, &known);
     stats->member[i].timeout_ns = o->allowed_ns;
     stats->member[i].suspect = o->suspect;
   }

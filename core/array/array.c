@@ -380,6 +380,7 @@ array_io_done (struct array *a, struct array_io *io, int error, uint64_t now_ns)
   if (x->place == AIO_SENT)
     overdue_answered (a, x, error);
   answer_take (a, x, error);
+  hung_look (a);
   overdue_look (a);
   pump (a);
 }
@@ -394,6 +395,7 @@ void
 array_tick (struct array *a, uint64_t now_ns)
 {
   advance (a, now_ns);
+  hung_look (a);
   overdue_tick (a);
   join_tick (a);
   images_tick (a->images, a->now_ns);
@@ -608,6 +610,7 @@ array_deadline (const struct array *a)
     images_deadline (a->images),
     clear_deadline (a),
     overdue_deadline (a),
+    hung_deadline (a),
     join_deadline (a),
     round_deadline (a),
     idle ? a->idle_since_ns + IDLE_NS : UINT64_MAX,

@@ -52,6 +52,7 @@ struct array_config {
    */
   bool leases, lease_all;
   bool batches; /* members have a batch door */
+  bool pulses;  /* ... and say there for how long their disks have been stuck */
   /* Its one member is who serves the array to several hosts: a FLUSH is asked of it
    * even if we have written nothing, and one that fails tells that something may be
    * gone.
@@ -150,6 +151,7 @@ enum array_io_kind {
   IO_EXTENTS,
   IO_BATCH, /* an NBD write of `length` bytes at 0 of the batch door */
   IO_ROUND, /* an NBD read of ROUND_BYTES at 0 of the batch door (format/batch.h) */
+  IO_PULSE, /* the same of PULSE_BYTES at PULSE_OFFSET */
 };
 
 /* Owned by the engine.  The caller sends it, keeps the pointer, and gives it

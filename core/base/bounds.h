@@ -59,6 +59,12 @@
 /* A member that has not answered a request for so long is lost. */
 #define IO_TIMEOUT_MS_DEFAULT 15000
 
+/* A disk that has completed nothing for so long, though its member reads it, hangs
+ * (member/pulse.h).  After the second time alone it is not relied on anew.
+ */
+#define HUNG_MS 3500
+#define DOUBTFUL_MS 1000
+
 /* Sessions that write an array at the same time, each a part of it, or by leases. */
 #define WRITERS_MAX 32
 

@@ -351,7 +351,8 @@ cluster_attach_missing (const struct cluster_array *a, unsigned m, bool late,
   if (late && cluster_change_waits_for (a, m))
     return true;
   if (a->rec.member[m].state == MEMBER_JOINING)
-    return !d->heard || !d->alive || d->failed || !d->took_place;
+    return !d->heard || !d->alive || d->failed || cluster_disk_hangs (d) ||
+           !d->took_place;
   return !cluster_member_well (a, m, why);
 }
 
@@ -373,6 +374,7 @@ cluster_attach_refuse_members (struct cluster *c, uint64_t op,
         !cluster_attach_missing (a, m, late, &why))
       continue;
     starting = !late && !a->disk[m]->failed && !a->disk[m]->old_copy &&
+               !cluster_disk_hangs (a->disk[m]) &&
                cluster_disk_silent_ms (c, a->disk[m]) < MISSING_MS;
     if (!starting && !cluster_change_loses (a, states))
       continue;

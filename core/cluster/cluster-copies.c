@@ -28,6 +28,18 @@ cluster_array_unheard (const struct cluster_array *a)
 }
 
 bool
+cluster_disk_hangs (const struct cluster_disk *d)
+{
+  return d->heard && d->alive && d->disk_stuck_ms >= HUNG_MS;
+}
+
+bool
+cluster_disk_doubtful (const struct cluster_disk *d)
+{
+  return d->disk_stuck_ms >= DOUBTFUL_MS;
+}
+
+bool
 cluster_member_well (const struct cluster_array *a, unsigned member,
                      const char **why)
 {
@@ -41,6 +53,8 @@ cluster_member_well (const struct cluster_array *a, unsigned member,
     *why = "is an old copy of the disk";
   else if (d->failed)
     *why = "has failed";
+  else if (cluster_disk_hangs (d))
+    *why = "has a disk that hangs";
   else if (!d->alive)
     *why = "is silent";
   else if (!d->heard)
@@ -80,7 +94,7 @@ cluster_member_fenced (const struct cluster_array *a, unsigned member)
 bool
 cluster_disk_away (const struct cluster_disk *d)
 {
-  return !d->alive || d->failed || d->old_copy;
+  return !d->alive || d->failed || d->old_copy || cluster_disk_hangs (d);
 }
 
 void
@@ -215,7 +229,8 @@ cluster_array_keeps (const struct cluster_array *a, const uint8_t states[])
     bool in_sync = a->rec.member[m].state == MEMBER_IN_SYNC;
     bool goes = in_sync && states[m] != MEMBER_IN_SYNC;
 
-    before[m] = !in_sync || (!goes && (d->old_copy || d->failed));
+    before[m] = !in_sync ||
+                (!goes && (d->old_copy || d->failed || cluster_disk_hangs (d)));
     after[m] = before[m] || goes;
     any |= goes;
   }

@@ -191,6 +191,26 @@ take_join (struct cluster_disk *d, const struct cluster *c,
   cluster_eta_note (&d->eta, c->live_ms, now);
 }
 
+/* For how long its disk has been stuck.  True: something may follow from that. */
+static bool
+take_stuck (struct cluster *c, struct cluster_disk *d,
+            const struct cluster_disk_heartbeat *hb)
+{
+  bool hung = cluster_disk_hangs (d), doubtful = cluster_disk_doubtful (d);
+
+  d->disk_stuck_ms = hb->disk_stuck_ms;
+  if (cluster_disk_hangs (d) != hung) {
+    cluster_log (c, hung ? CLUSTER_INFO : CLUSTER_ERROR, "disk", hb->path,
+                 "Disk %.200s of node %s %s.", hb->path, hb->node,
+                 hung ? "answers again"
+                      : "hangs: it has answered nothing for some seconds, "
+                        "although its process lives");
+    cluster_changed_disk (c, d);
+  }
+  return cluster_disk_doubtful (d) != doubtful ||
+         cluster_disk_hangs (d) != hung;
+}
+
 static void
 take (struct cluster *c, struct cluster_disk *d,
       const struct cluster_disk_heartbeat *hb)
@@ -247,6 +267,7 @@ take (struct cluster *c, struct cluster_disk *d,
   d->over = hb->over;
   d->states_epoch = hb->states_epoch;
   d->dirty_extents = hb->dirty_extents;
+  moved |= take_stuck (c, d, hb);
   take_join (d, c, &hb->join);
   if (took)
     cluster_rounds_weigh (c, d->array);

@@ -215,7 +215,8 @@ give_up (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++) {
     const struct cluster_disk *d = a->disk[m];
     bool gone = cluster_disk_silent_ms (c, d) >= MISSING_MS || d->failed ||
-                d->old_copy || (d->heard && !d->took_place);
+                cluster_disk_hangs (d) || d->old_copy ||
+                (d->heard && !d->took_place);
 
     if (cluster_change_waits_for (a, m) &&
         (a->rec.member[m].state != MEMBER_IN_SYNC || !gone))

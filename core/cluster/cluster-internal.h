@@ -406,6 +406,11 @@ void cluster_array_states (const struct cluster_array *a, uint8_t states[]);
 unsigned cluster_array_unheard (const struct cluster_array *a);
 /* Does the disk serve nothing just now: silent, failed, or an old copy? */
 bool cluster_disk_away (const struct cluster_disk *d);
+/* Its process lives, and its disk has answered nothing for HUNG_MS.  Or for
+ * DOUBTFUL_MS: then nothing new is to rely on it.
+ */
+bool cluster_disk_hangs (const struct cluster_disk *d);
+bool cluster_disk_doubtful (const struct cluster_disk *d);
 /* Has the joining member said, since weftd was started and for its present joining,
  * that nothing is left to copy?
  */
@@ -934,7 +939,8 @@ void cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
 void cluster_rebuild_begin (struct cluster *c, struct cluster_array *a,
                             unsigned member);
 /* When this member, which is out, will have been away for as long as its array
- * allows before a spare takes its place; 0: it is not away, or may be so for ever.
+ * allows before a spare takes its place; 0: it is not away, or may be so for ever.  One
+ * that goes out again and again soon after it is back is away all that time.
  */
 uint64_t cluster_rebuild_gone_live_ms (const struct cluster *c,
                                        const struct cluster_array *a,

@@ -88,6 +88,7 @@ cluster_life_apart (const struct cluster_array *a,
   const char *why;
 
   if (s->rec.part.length == 0 || !cluster_member_well (a, member, &why) ||
+      cluster_disk_doubtful (a->disk[member]) ||
       cluster_life_unmet (a->disk[member]))
     return false;
   while ((other = cluster_writer_next (a, other))) {

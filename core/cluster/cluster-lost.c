@@ -174,6 +174,7 @@ refuse_reader (struct cluster *c, uint64_t op, const struct cluster_session *s,
   const char *why;
 
   if (s->rec.writable || cluster_life_reborn (c, a, member) ||
+      cluster_disk_doubtful (d) ||
       !(cluster_member_well (a, member, &why) ||
         (a->rec.member[member].state == MEMBER_JOINING && d->alive)))
     return false;

@@ -3,6 +3,7 @@
 #include <config.h>
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +23,12 @@ cluster_disk_usable (const struct cluster *c, const struct cluster_disk *d,
     cluster_problem_set (p, CLUSTER_CONFLICT, "failed",
                          "%s has failed (%s): replace it first", words,
                          d->reason);
+  else if (cluster_disk_doubtful (d))
+    cluster_problem_set (p, CLUSTER_CONFLICT, "failed",
+                         "%s has answered nothing for %" PRIu64
+                         " s, although its process lives: see to the disk, or "
+                         "choose another",
+                         words, d->disk_stuck_ms / 1000);
   else if (!cluster_uuid_is_zero (d->rec.release))
     cluster_problem_set (p, CLUSTER_CONFLICT, "releasing",
                          "%s has not yet released the array that it was a "
@@ -107,6 +114,7 @@ cluster_member_give (struct cluster *c, struct cluster_array *a,
   d->position = member;
   d->told = false;
   d->rejoin_live_ms = d->rejoined_live_ms = d->backoff_ms = 0;
+  d->flaps_live_ms = 0;
   memset (d->rec.spare_of, 0, 16);
   cluster_put_disk (c, d);
   cluster_put_array (c, a);

@@ -32,11 +32,14 @@
 /* What a session says of its load holds for so long. */
 #define LOAD_MS 3000
 
+#define DISK_HANGS "its disk answers nothing, although its process lives"
+
 /* Its disk is there, and is what it is to be. */
 static bool
 serves (const struct cluster_disk *d)
 {
-  return d->heard && d->alive && !d->failed && d->took_place && !d->old_copy;
+  return d->heard && d->alive && !d->failed && !cluster_disk_doubtful (d) &&
+         d->took_place && !d->old_copy;
 }
 
 /* As its process says. */
@@ -70,6 +73,7 @@ broken (const struct cluster *c, const struct cluster_array *a, unsigned member)
       a->rec.member[member].reset)
     return "it may have copied from an old copy of a disk";
   return d->failed                    ? failure (d)
+         : cluster_disk_hangs (d)     ? DISK_HANGS
          : !d->alive                  ? "it is silent"
          : d->old_copy                ? "it is an old copy of the disk"
          : d->heard && !d->took_place ? "it has lost its place"
@@ -85,9 +89,11 @@ cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
   struct cluster_disk *d = a->disk[member];
 
   if (d->rejoined_live_ms == 0 || c->live_ms - d->rejoined_live_ms >= FLAP_MS)
-    d->backoff_ms = 0;
-  else if (d->backoff_ms == 0)
+    d->backoff_ms = d->flaps_live_ms = 0;
+  else if (d->backoff_ms == 0) {
     d->backoff_ms = BACKOFF_MS_MIN;
+    d->flaps_live_ms = c->live_ms;
+  }
   else if (d->backoff_ms < BACKOFF_MS_MAX / 2)
     d->backoff_ms *= 2;
   else
@@ -152,8 +158,8 @@ keeps_part (const struct cluster *c, const struct cluster_array *a,
 }
 
 /* Leave out joining members that can't go on, old copies, members that were shut
- * out, and in-sync members that have failed or were started again (the writer may
- * not notice that).
+ * out, and in-sync members that have failed, whose disk hangs, or that were started
+ * again (the writer may not notice that).
  */
 bool
 cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
@@ -168,10 +174,11 @@ cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
     const char *why = NULL;
 
     if (member->state == MEMBER_IN_SYNC) {
-      why = a->disk[m]->old_copy            ? "it is an old copy of the disk"
-            : a->disk[m]->rec.shut_out      ? "its node was shut out"
-            : a->disk[m]->failed            ? failure (a->disk[m])
-            : cluster_life_reborn (c, a, m) ? "it was started again"
+      why = a->disk[m]->old_copy              ? "it is an old copy of the disk"
+            : a->disk[m]->rec.shut_out        ? "its node was shut out"
+            : a->disk[m]->failed              ? failure (a->disk[m])
+            : cluster_disk_hangs (a->disk[m]) ? DISK_HANGS
+            : cluster_life_reborn (c, a, m)   ? "it was started again"
             : keeps_part (c, a, m)
               ? "it is silent, and has not confirmed that a session is over"
               : NULL;
@@ -339,7 +346,8 @@ spare_pick (const struct cluster *c, const struct cluster_array *a)
 
   TAILQ_FOREACH (d, &c->disks, link)
     if (cluster_uuid_equal (d->rec.spare_of, a->rec.uuid) && d->heard &&
-        d->alive && !d->failed && !cluster_node_is_draining (c, d->rec.node) &&
+        d->alive && !d->failed && !cluster_disk_doubtful (d) &&
+        !cluster_node_is_draining (c, d->rec.node) &&
         !cluster_node_in_maintenance (c, d->rec.node) &&
         d->rec.data_bytes >= a->rec.member_bytes &&
         (best == NULL || d->rec.data_bytes < best->rec.data_bytes))
@@ -356,16 +364,20 @@ cluster_rebuild_gone_live_ms (const struct cluster *c,
   const struct cluster_node *n;
   uint64_t silent_ms = cluster_disk_silent_ms (c, d);
   uint64_t since = a->since_live_ms[member];
+  bool broken = d->failed || cluster_disk_hangs (d);
+  bool flaps = d->alive && !broken && d->flaps_live_ms;
 
   if (!a->rec.ready || m->state != MEMBER_OUT || m->held ||
-      a->rec.spare_after_ms == 0 || (d->alive && !d->failed))
+      a->rec.spare_after_ms == 0 || (d->alive && !broken && !flaps))
     return 0;
   n = cluster_node_find (c, d->rec.node);
   if (n && n->rec.maintenance)
     return 0;
+  if (flaps) /* it was away since then, but for moments */
+    since = d->flaps_live_ms;
   if (n && n->maintenance_live_ms > since)
     since = n->maintenance_live_ms; /* maintenance begins the count anew */
-  if (!d->failed && c->live_ms > since + silent_ms)
+  if (!broken && !flaps && c->live_ms > since + silent_ms)
     since = c->live_ms - silent_ms;
   return since + a->rec.spare_after_ms;
 }

@@ -18,10 +18,13 @@ trouble (const struct cluster_array *a, unsigned m)
   const struct cluster_disk *d = a->disk[m];
 
   return a->rec.member[m].state == MEMBER_OUT
-           ? d->failed ? "has failed, and is out" : "is out"
+           ? d->failed                ? "has failed, and is out"
+             : cluster_disk_hangs (d) ? "has a disk that hangs, and is out"
+                                      : "is out"
          : d->old_copy                ? "is an old copy of its disk"
          : d->failed                  ? "has failed"
          : !d->alive                  ? "is silent"
+         : cluster_disk_hangs (d)     ? "has a disk that hangs"
          : d->heard && !d->took_place ? "has not taken its place"
                                       : NULL;
 }
@@ -33,7 +36,9 @@ badness (const struct cluster_array *a, unsigned m)
   const struct cluster_disk *d = a->disk[m];
   bool out = a->rec.member[m].state == MEMBER_OUT;
 
-  return d->old_copy && !out ? 2 : out || cluster_disk_away (d);
+  return !out && (d->old_copy || cluster_disk_hangs (d))
+           ? 2
+           : out || cluster_disk_away (d);
 }
 
 /* What is to be done about it.  That a member comes back by itself is said only when
@@ -53,14 +58,18 @@ advice (const struct cluster_array *a, unsigned m)
     return "Replace its disk.";
   if (!d->alive)
     return "Start its member process again, or replace its disk.";
+  if (cluster_disk_hangs (d))
+    return "Its process lives, and its disk answers nothing: see to the disk, "
+           "its cables and its controller, or replace it. It comes back by "
+           "itself when its disk answers.";
   if (!d->heard || !d->spoke)
     return "It has not been heard of since: if that lasts, start its member "
            "process again, or replace its disk.";
   if (a->rec.member[m].state == MEMBER_IN_SYNC)
     return "Start its member process again, or replace its disk.";
   if (a->rec.member[m].state == MEMBER_OUT && d->backoff_ms > 0)
-    return "It has gone out again soon after it was back: see to its "
-           "connection, or replace its disk.";
+    return "It has gone out again soon after it was back, and says that its "
+           "disk answers: see to its connection.";
   return "It comes back by itself.";
 }
 
@@ -144,8 +153,9 @@ say_trouble (struct verdict *v, const struct cluster *c,
       "Array %s cannot serve %s of its data: %s. Nothing is lost if the "
       "member comes back: %s.",
       name, bytes, who,
-      a->disk[first]->old_copy ? "put the right disk back"
-                               : "start its process again");
+      a->disk[first]->old_copy              ? "put the right disk back"
+      : cluster_disk_hangs (a->disk[first]) ? "see to its disk"
+                                            : "start its process again");
   else if (exposed > 0)
     verdict_say (
       v, CLUSTER_WARNING,

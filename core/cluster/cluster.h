@@ -152,6 +152,8 @@ struct cluster_disk {
   uint64_t spoke_step;    /* the step in which it last said that it listens */
   uint64_t answer;        /* the step of its last answer; 0: none yet */
   uint64_t min_epoch, states_epoch, sequence, dirty_extents;
+  uint64_t
+    disk_stuck_ms;    /* its process lives, and waits so long for the disk */
   uint64_t refuted;   /* a round that it said, and that can't be; 0: none */
   uint64_t raise_max; /* its process raises min_epoch by itself no further */
   bool took_place;    /* it reports the array and position that it is to have */
@@ -167,7 +169,8 @@ struct cluster_disk {
    * time that it goes out again soon.
    */
   uint64_t rejoined_live_ms, backoff_ms;
-  uint64_t rate; /* of its rebuild, as last decided; bytes a second */
+  uint64_t flaps_live_ms; /* since when it does so; 0: it does not */
+  uint64_t rate;          /* of its rebuild, as last decided; bytes a second */
   uint64_t contested_live_ms; /* since when another instance asks for its place;
                                  0: none does */
   char refused[CLUSTER_INSTANCE_BYTES]; /* the last instance that asked for its
@@ -448,6 +451,7 @@ struct cluster_disk_heartbeat {
   uint64_t report; /* its own number, or with `same` that of the report meant;
                       each instance counts its own; 0: it gives no numbers */
   uint64_t dirty_extents;
+  uint64_t disk_stuck_ms;   /* member/pulse.h */
   uint64_t sequence, round; /* sequence 0: both are as in the report, too */
   bool has_load;
   struct cluster_load load;

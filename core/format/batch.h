@@ -52,6 +52,11 @@ struct batch_record {
  * durably (u64, little-endian).
  */
 #define ROUND_BYTES 8
+/* The same at this offset: for how long the disk has been stuck, in ms
+ * (member/pulse.h).
+ */
+#define PULSE_OFFSET 8
+#define PULSE_BYTES 8
 
 /* What a record takes besides its payload. */
 #define BATCH_RECORD_BYTES 24

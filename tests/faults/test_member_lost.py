@@ -11,16 +11,18 @@ Pass:  fio sees no error and no wrong byte; weftd records the member as out; the
 
 import contextlib
 import random
+import time
 
 import nbd
 import pytest
 
-from arraystate import (Pending, content, states, wait_clean,
+from arraystate import (Pending, away, content, states, wait_clean,
                         wait_for_writes, wait_in_sync, wait_state)
 from copies import check_copies, model_of
+from filterdisk import OVER_NBDKIT, filterdisks
 from fiojob import Fio, fio
 from nbdclient import connected
-from wefttest import eventually
+from wefttest import Stopwatch, eventually
 
 UNIT = 64 << 10
 
@@ -155,6 +157,51 @@ def test_stopped(cluster, seed, layout, count):
     wait_in_sync(c)
     assert h.pread(UNIT * 8, 0) == b"z" * UNIT * 8
     check_copies(c, model, content(c.nbd))
+
+
+@pytest.mark.long(30)
+def test_its_disk_hangs(cluster):
+    """Its process lives, and says so: the first client waits for some seconds, others
+    for nothing.  It comes back when its disk answers; or a spare takes its place."""
+    c = cluster(layout="raid-1", members=2, unit=UNIT, size="16M",
+                env=OVER_NBDKIT)
+    _, spare = c.add()
+    with filterdisks(c) as disks:
+        disks[1].serve_well()
+        with away(c, 1):
+            pass
+        h = connected(c.nbd)
+        with disks[1].hung():
+            watch = Stopwatch()
+            h.pwrite(b"x" * UNIT, 0)
+            h.flush()
+            waited = watch.seconds()
+            print(f"a write and a FLUSH waited for {waited:.2f} s")
+            assert waited < 5
+            watch = Stopwatch()
+            other = connected(c.nbd)
+            other.pwrite(b"y" * UNIT, UNIT)
+            other.flush()
+            assert other.pread(UNIT, 0) == b"x" * UNIT
+            assert watch.seconds() < 0.5
+            assert "disk" in wait_state(c, 1, "out")["reason"]
+            eventually(lambda: "member 1" in (
+                v := c.get("/api/v1/status")["verdict"]) and "hangs" in v)
+            time.sleep(2)
+            assert states(c) == ["in-sync", "out"]
+        wait_in_sync(c)
+        check_copies(c, model_of(c, "raid-1", UNIT), content(c.nbd))
+
+        assert c.call("PATCH", "/api/v1/arrays/a", {"spare_after_s": 1})[0] == 200
+        assert c.call("POST", "/api/v1/arrays/a/spares",
+                      {"disk": spare})[0] == 200
+        with disks[1].hung():
+            h.pwrite(b"z" * UNIT, 0)
+            h.flush()
+            eventually(lambda: states(c) == ["in-sync"] * 2 and
+                       c.get("/api/v1/arrays/a")["members"][1]["disk"] ==
+                       spare, 60)
+        assert h.pread(UNIT, 0) == b"z" * UNIT
 
 
 def test_a_slow_member_is_not_thrown_out(cluster):

@@ -1,4 +1,5 @@
-"""A member whose link is slow, with much on its way, is not taken for a silent one.
+"""A member whose link is slow, with much on its way, is not taken for a silent one; one
+whose link drops large packets, and passes small ones, is out soon.
 
 Topology: a network namespace for each of weftd, an array process and four members.
 Cause:    one member's link gives 2 Mbit/s, and keeps whatever waits for it; all of the
@@ -13,7 +14,7 @@ import os
 import pytest
 
 from netcluster import NetCluster
-from wefttest import run
+from wefttest import Stopwatch, eventually, run
 
 
 @pytest.mark.long(13)
@@ -29,3 +30,39 @@ def test_congested_member(tmp_path):
         assert read.read_bytes() == written.read_bytes()
         assert c.states() == ["in-sync"] * 4
         assert "is lost" not in c.log("a")
+
+
+WRITES = """
+import nbd, time
+h = nbd.NBD()
+h.connect_uri({uri!r})
+begin = time.monotonic()
+if {reads}:
+    assert h.pread(1 << 20, 0) == b"x" * (1 << 20)
+else:
+    h.pwrite(b"x" * (1 << 20), 0)
+    h.flush()
+print(time.monotonic() - begin)
+"""
+
+
+@pytest.mark.long(20)
+def test_line_drops_large_packets(tmp_path):
+    """Connections are made, signs of life and heartbeats come; data does not.  The first
+    client waits for some seconds, and weftd says that the disk answers."""
+    with NetCluster(tmp_path, unit=64 << 10, size=6 << 20) as c:
+        def waits(reads):
+            return float(run(*c.inside(
+                "a", "/usr/bin/python3", "-c",
+                WRITES.format(uri=c.nbd, reads=reads))).stdout)
+        assert waits(reads=False) < 2
+        for reads in True, False:
+            with c.large_dropped("h2", out=reads):
+                watch = Stopwatch()
+                first = waits(reads)
+                assert watch.seconds() < 7
+                print(f"the first waits for {first:.2f} s, others for "
+                      f"{waits(reads):.2f} s")
+                assert "large packets" in c.log("h2" if reads else "a")
+                assert c.states()[2] != "in-sync"
+            eventually(lambda: c.states() == ["in-sync"] * 4, 60)

@@ -438,6 +438,7 @@ lie_of_disk (struct fuzz *f, struct cluster_disk_heartbeat *hb)
     break;
   case 5:
     hb->dirty_extents = any_number (f, INT64_MAX);
+    hb->disk_stuck_ms = any_number (f, INT64_MAX);
     break;
   case 6:
     hb->sequence = any_number (f, SEQUENCE_MAX);

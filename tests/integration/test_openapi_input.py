@@ -47,7 +47,7 @@ BODIES = [
       "bad": {"sequence": 1, "ranges": [[1, 2, 1]]},
       "sequence": 1, "round": 1, "generation": 1, "states_epoch": 1,
       "state": "serving",
-      "reason": "none", "dirty_extents": 0,
+      "reason": "none", "dirty_extents": 0, "disk_stuck_ms": 0,
       "load": {"cpu": 0.5, "loadavg": 1, "mem_free": 1, "disk_read_bytes": 1,
                "disk_write_bytes": 1, "disk_reads": 1, "disk_writes": 1,
                "flushes": 1, "net_rx_bytes": 1, "net_tx_bytes": 1},

@@ -125,7 +125,7 @@ mutant slow-half-gets-as-much test-array array-read.c \
 mutant slow-half-is-never-tried-again test-array array-overdue.c \
   'a->now_ns - o->read_at_ns < READ_MEMORY_NS ? o->read_ns : 0' 'o->read_ns'
 mutant slow-half-is-judged-by-old-times test-array array-overdue.c \
-  'old_ns = overdue_read_ns (a, x->io.member)' \
+  'old_ns = read_ns (a, o)' \
   'old_ns = a->member[x->io.member].overdue.read_ns'
 mutant slow-half-is-tried-by-many test-array array-read.c \
   'least_ns : reads > 0)' 'least_ns : false)'
@@ -435,7 +435,7 @@ mutant zeroes-though-a-member-failed test-array-loss array.c \
 mutant zeroes-in-the-next-epoch test-array-loss array-write.c \
   'r->lost && r->epoch' '0 && r->epoch'
 mutant synced-image-counts-as-service test-array-loss array-overdue.c \
-  '(x->purpose == FOR_IMAGES && x->io.flags & ARRAY_FUA))' 'false)'
+  '!(x->purpose == FOR_IMAGES && x->io.flags & ARRAY_FUA)' 'true'
 
 # The one member serves the array to several hosts.
 mutant flush-of-one-host test-array-flush array-flush.c \
@@ -502,3 +502,30 @@ mutant clients-hear-what-recovery-lost test-array-lease array-flush.c \
   '    if (repairs (a, c))
       continue;' '    if (c == a->own)
       continue;'
+
+# Disks that hang.
+mutant hung-disk-is-waited-for "test-array-hung sim" array-hung.c \
+  'ms >= HUNG_MS &&' 'ms >= 100 * HUNG_MS &&'
+mutant disk-that-answers-is-accused "test-array-hung sim" array-hung.c \
+  'ms >= HUNG_MS &&' 'ms >= HUNG_MS / 4 &&'
+mutant slow-disk-is-accused test-silence array-hung.c \
+  'ms >= HUNG_MS &&' 'ms >= HUNG_MS / 2 &&'
+mutant last-copy-on-a-hung-disk-is-lost test-array-hung array-hung.c \
+  ' &&
+      !has_last_copy (a, member)' ''
+mutant disk-of-a-joiner-may-hang test-array-hung array-hung.c \
+  'lost[member] = true;' 'lost[member] = true; if (!member_readable (a, member)) return true;'
+mutant only-reads-are-asked-about test-array-hung array-hung.c \
+  'o->owes |= !is_sign (x);' 'o->owes |= x->io.kind == IO_READ;'
+mutant older-member-is-asked-about-its-disk-again test-array-hung array-hung.c \
+  'o->mute = error == EINVAL;' 'o->mute = false;'
+mutant older-member-is-lost-for-saying-nothing test-array-hung array-answer.c \
+  ' || (x->purpose == FOR_PULSE && error == EINVAL)' ''
+mutant suspect-by-answers-alone test-array-hung array-overdue.c \
+  'return each_ns;' 'return ns;'
+mutant few-answers-say-nothing test-array-hung array-overdue.c \
+  'each_ns >= SUSPECT_EACH_NS' 'false'
+mutant reads-wait-for-a-member-without-answers test-array-hung array-overdue.c \
+  '  uint64_t ns = read_ns (a, o);
+  uint64_t age_ns = o->oldest_ns ? a->now_ns - o->oldest_ns : 0;' \
+  '  uint64_t ns = read_ns (a, o), age_ns = 0;'

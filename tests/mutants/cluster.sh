@@ -831,3 +831,28 @@ mutant who-is-behind-is-forgotten-by-a-start test-cluster-change cluster.c \
   '  a->moved = r->epoch;' '  ;'
 mutant readers-are-not-told-to-go-on test-cluster-change cluster-tell.c \
   '(s->told_hold && s->poll->array->moved == 0) ||' ''
+
+# Disks that hang.
+mutant hung-member-stays "test-cluster-hung sim-cluster" cluster-rebuild.c \
+  'cluster_disk_hangs (a->disk[m]) ? DISK_HANGS' 'false ? DISK_HANGS'
+mutant taken-back-onto-a-disk-that-hangs test-cluster-hung cluster-rebuild.c \
+  '!cluster_disk_doubtful (d) &&
+         d->took_place' 'd->took_place'
+mutant rebuild-goes-on-while-the-disk-hangs test-cluster-hung cluster-rebuild.c \
+  'cluster_disk_hangs (d)     ? DISK_HANGS' 'false     ? DISK_HANGS'
+mutant spare-whose-disk-hangs test-cluster-hung cluster-rebuild.c \
+  'd->alive && !d->failed && !cluster_disk_doubtful (d) &&
+        !cluster_node_is_draining' 'd->alive && !d->failed && !cluster_node_is_draining'
+mutant no-spare-while-the-process-lives test-cluster-hung cluster-rebuild.c \
+  'bool broken = d->failed || cluster_disk_hangs (d);' 'bool broken = d->failed;'
+mutant hung-copy-counts test-cluster-hung cluster-copies.c \
+  ' || cluster_disk_hangs (d)));' '));'
+mutant place-for-a-disk-that-hangs test-cluster-hung cluster-place.c \
+  'else if (cluster_disk_doubtful (d))' 'else if (false)'
+mutant hung-member-that-another-reaches-stays test-cluster-part cluster-life.c \
+  '      cluster_disk_doubtful (a->disk[member]) ||
+' ''
+mutant no-spare-for-a-member-that-flaps test-cluster-hung cluster-rebuild.c \
+  'd->flaps_live_ms = c->live_ms;' ';'
+mutant spare-for-a-member-that-has-flapped-once "test-cluster-hung test-cluster-rebuild" cluster-rebuild.c \
+  'd->backoff_ms = d->flaps_live_ms = 0;' 'd->backoff_ms = 0; d->flaps_live_ms = 1;'

@@ -249,3 +249,11 @@ mutant cleared-by-one-and-claimed-by-another "test-member-scenes test-member" me
 ' '    for (struct session *s = m->sessions; s; s = s->next)
       intents_clear (&s->held, e);
 '
+
+# Whether the disk answers.
+mutant busy-disk-is-silent test-pulse pulse.c \
+  '!p->asked || completed != p->completed' '!p->asked'
+mutant process-that-stood-still-accuses-its-disk test-pulse pulse.c \
+  'ms < PULSE_LOOK_MS ? ms : PULSE_LOOK_MS' 'ms'
+mutant disk-that-answers-is-silent test-pulse pulse.c \
+  '!p->asked ||' ''

@@ -228,6 +228,7 @@ sim_member_execute (struct sim_member *m, struct array_io *io, void *buf)
     return 0;
   case IO_EXTENTS:
     return extents (m, io);
+  case IO_PULSE: /* of that the world knows */
   case IO_TRIM:  /* need not zero: the engine never asks for it */
   case IO_ROUND: /* nobody else writes */
     break;

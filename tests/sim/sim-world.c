@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "format/batch.h"
 #include "sim-world.h"
 
@@ -44,14 +45,16 @@ delay (void)
 
 /* What the engine wants. */
 
-static const char *const io_names[] = { "read",  "write",   "zero", "trim",
-                                        "flush", "extents", "batch" };
+static const char *const io_names[] = { "read",  "write", "zero",
+                                        "trim",  "flush", "extents",
+                                        "batch", "round", "pulse" };
 
 /* A question for a sign of life, which is never slow to be answered. */
 static bool
 is_probe (const struct array_io *io)
 {
-  return (io->kind == IO_BATCH && io->length == batch_bytes (NULL, 0)) ||
+  return io->kind == IO_PULSE ||
+         (io->kind == IO_BATCH && io->length == batch_bytes (NULL, 0)) ||
          (!w.config.batches && io->kind == IO_READ && io->offset == 0 &&
           io->length == 4096);
 }
@@ -82,9 +85,9 @@ take_io (struct array_io *io)
   io->owner = f;
   f->next = w.flights;
   w.flights = f;
-  if (trouble == SILENT)
+  if (trouble == SILENT || (trouble == HUNG && !is_probe (io)))
     f->silent = true;
-  else if (trouble == FINE && is_probe (io))
+  else if ((trouble == FINE || trouble == HUNG) && is_probe (io))
     flight_event (f, EVENT_EXECUTE, sim_below (MS));
   else if (trouble == BROKEN) {
     f->executed = true;
@@ -105,7 +108,8 @@ world_break_flights (unsigned member)
     if (f->io->member != member || (f->executed && !f->silent))
       continue;
     if (!f->executed && sim_chance (60) && f->io->kind != IO_READ &&
-        f->io->kind != IO_EXTENTS && f->io->kind != IO_FLUSH) {
+        f->io->kind != IO_EXTENTS && f->io->kind != IO_FLUSH &&
+        f->io->kind != IO_PULSE) {
       struct event *e = event_new (EVENT_STRAY, sim_below (50 * MS));
 
       e->member = member;
@@ -140,10 +144,15 @@ take_notice (const struct array_notice *n)
   }
   if (w.said[n->member])
     sim_fail ("member %u is lost twice", n->member);
-  if (w.trouble[n->member] == FINE &&
+  if (w.trouble[n->member] == FINE && sim_now > w.hung_until[n->member] &&
       w.life[n->member] == w.connected[n->member] &&
       w.state[n->member] != MEMBER_OUT && !w.going[n->member])
     sim_fail ("member %u is said to be lost: %s", n->member, n->reason);
+  if (strncmp (n->reason, "its disk", 8) == 0) {
+    w.hangs++;
+    if (sim_now < w.hung_from[n->member] + HUNG_MS * MS)
+      sim_fail ("member %u is lost though its disk answers", n->member);
+  }
   w.noticed[n->member] = w.said[n->member] = true;
   if (w.life[n->member] == w.connected[n->member])
     w.trouble[n->member] = BROKEN;
@@ -330,6 +339,72 @@ break_off (unsigned member, bool answers)
   e->life = w.connected[member];
 }
 
+/* Its process lives.  What it was asked is carried out, perhaps, and not answered as
+ * long as its disk hangs.
+ */
+static void
+hang (unsigned member)
+{
+  struct event *e = event_new (EVENT_UNHANG, sim_below (30000 * MS));
+
+  sim_trace ("fault: the disk of member %u hangs", member);
+  e->member = member;
+  e->life = w.connected[member];
+  w.trouble[member] = HUNG;
+  w.hung_from[member] = sim_now;
+  w.hung_until[member] = UINT64_MAX;
+  for (struct flight *f = w.flights; f; f = f->next)
+    f->silent |= f->io->member == member && !is_probe (f->io) && !f->error &&
+                 !w.noticed[member];
+}
+
+static void
+unhang (const struct event *e)
+{
+  if (w.trouble[e->member] != HUNG || e->life != w.connected[e->member])
+    return;
+  sim_trace ("the disk of member %u answers again", e->member);
+  w.trouble[e->member] = FINE;
+  w.hung_until[e->member] = sim_now +
+                            10 * MS; /* it may have said so just now */
+  for (struct flight *f = w.flights; f; f = f->next)
+    if (f->io->member == e->member && f->silent && f->life == e->life) {
+      f->silent = false;
+      if (f->executed)
+        answer_later (f);
+      else
+        flight_event (f, EVENT_EXECUTE, delay ());
+    }
+}
+
+/* All others are in-sync, and the engine knows that. */
+static bool
+others_fine (unsigned member)
+{
+  for (unsigned i = 0; i < w.config.layout.members; i++)
+    if (i != member &&
+        (w.trouble[i] != FINE || w.noticed[i] || w.state[i] != MEMBER_IN_SYNC ||
+         w.heard_state[i] != MEMBER_IN_SYNC))
+      return false;
+  return w.config.layout.copies > 1 && w.config.pulses && !w.stopped;
+}
+
+void
+world_check_hung (void)
+{
+  for (struct flight *f = w.flights; f; f = f->next) {
+    unsigned m = f->io->member;
+    uint64_t from = w.hung_from[m];
+
+    if (f->io->sent_ns > from)
+      from = f->io->sent_ns;
+    if (w.trouble[m] == HUNG && !w.noticed[m] && f->silent &&
+        sim_now > from + (HUNG_MS + 1000) * MS && others_fine (m))
+      sim_fail ("a request still waits for the disk of member %u, which hangs",
+                m);
+  }
+}
+
 static void
 lose (unsigned member)
 {
@@ -341,7 +416,10 @@ lose (unsigned member)
   if (w.bads > 0)
     w.may_fail = true; /* the other copy may have a bad spot */
   w.losses++;
-  switch (sim_below (4)) {
+  switch (w.only_hangs ? 4 : sim_below (w.config.pulses ? 5 : 4)) {
+  case 4:
+    hang (member);
+    break;
   case 0:
     break_off (member, false);
     break;
@@ -465,7 +543,11 @@ execute (struct flight *f)
   }
   if (io->kind == IO_BATCH)
     check_clear (f);
-  if (trouble == FAILING && io->kind != IO_READ && io->kind != IO_EXTENTS) {
+  if (io->kind == IO_PULSE)
+    put_le64 (io->buf,
+              trouble == HUNG ? (sim_now - w.hung_from[io->member]) / MS : 0);
+  else if (trouble == FAILING && io->kind != IO_READ &&
+           io->kind != IO_EXTENTS) {
     if (sim_chance (50))
       sim_member_execute (&w.members[io->member], io, io->buf);
     f->error = sim_chance (50) ? EIO : ENOSPC;
@@ -525,6 +607,9 @@ world_handle (struct event *e)
     break;
   case EVENT_FAULT:
     fault ();
+    break;
+  case EVENT_UNHANG:
+    unhang (e);
     break;
   case EVENT_BREAK:
     if (e->life == w.connected[e->member])

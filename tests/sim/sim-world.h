@@ -16,7 +16,8 @@ enum event_kind {
   EVENT_ANSWER,  /* and answers it */
   EVENT_STRAY,   /* carries out one that was answered with an error */
   EVENT_FAULT,
-  EVENT_BREAK, /* the engine is told that a connection is broken */
+  EVENT_BREAK,  /* the engine is told that a connection is broken */
+  EVENT_UNHANG, /* a disk that has hung answers again */
   /* sim-weftd.c */
   EVENT_RECORD,   /* weftd hears that a member is lost */
   EVENT_RETURN,   /* one that could not be left out is there again */
@@ -49,7 +50,7 @@ struct event {
   uint64_t fence[ARRAY_MEMBERS_MAX];
 };
 
-enum trouble { FINE, BROKEN, SILENT, FAILING };
+enum trouble { FINE, BROKEN, SILENT, FAILING, HUNG };
 
 struct world {
   uint64_t progress_at;
@@ -63,6 +64,7 @@ struct world {
   bool noticed[ARRAY_MEMBERS_MAX], said[ARRAY_MEMBERS_MAX],
     heard[ARRAY_MEMBERS_MAX], going[ARRAY_MEMBERS_MAX];
   bool recorded[ARRAY_MEMBERS_MAX];
+  uint64_t hung_from[ARRAY_MEMBERS_MAX], hung_until[ARRAY_MEMBERS_MAX];
   uint64_t epoch;
   /* weftd's: */
   enum member_state state[ARRAY_MEMBERS_MAX], change[ARRAY_MEMBERS_MAX];
@@ -84,8 +86,9 @@ struct world {
   unsigned outstanding, outstanding_max;
   unsigned steps, faults, bad_percent;
   uint64_t slow_percent;
-  bool may_fail, stopped, may_lose, pauses, sluggish;
-  unsigned inputs, requests_done, losses, bads, errors, clears, joins, returns;
+  bool may_fail, stopped, may_lose, pauses, sluggish, only_hangs;
+  unsigned inputs, requests_done, losses, bads, errors, clears, joins, returns,
+    hangs;
   uint64_t bytes_peak;
 };
 extern struct world w;
@@ -94,6 +97,8 @@ struct event *event_new (enum event_kind kind, uint64_t delay);
 void world_handle (struct event *e); /* and frees it */
 /* After every input to the engine. */
 void world_take_outputs (void);
+/* No request waits for long for a disk that hangs, if others have copies. */
+void world_check_hung (void);
 /* The host tells the engine that a connection is broken. */
 void world_lost (unsigned member, const char *reason);
 /* Everything that is in flight to a member comes back with an error; some of

@@ -8,8 +8,8 @@
  * overtake each other; a request to a member is carried out long before it is
  * answered; a member's connection breaks before, between or after its answers,
  * and what was sent on it is carried out later all the same, until weftd has
- * fenced the member; a member falls silent; a member answers with an error; a
- * place can't be read; weftd takes its time to record a loss, and its answers
+ * fenced the member; a member falls silent; its disk hangs for a while, and its process
+ * lives; a member answers with an error; a place can't be read; weftd takes its time to record a loss, and its answers
  * overtake each other; a second member is lost before the first is recorded;
  * the client's requests overlap; the image buffer is small; the array is
  * stopped.
@@ -64,6 +64,7 @@ begin (uint64_t seed)
                    ? DUP_SYNC_CLIENT
                    : DUP_ASYNC_CLIENT;
   w.config.batches = sim_chance (75);
+  w.config.pulses = w.config.batches && sim_chance (75);
   w.config.epoch = w.epoch = 7;
   w.config.image_buffer_bytes = KiB (64) << sim_below (6);
   w.config.image_age_ms = 1 + sim_below (50);
@@ -78,7 +79,8 @@ begin (uint64_t seed)
                                                      sim_chance (30));
   w.pauses = sim_chance (50);
   w.sluggish = sim_chance (15);
-  if (w.sluggish)
+  w.only_hangs = w.config.pulses && sim_chance (25);
+  if (w.sluggish || w.only_hangs)
     w.config.io_timeout_ms = 20000;
   sim_now = w.progress_at = 1000 * MS;
   w.array = array_new (&w.config, sim_now, why, sizeof why);
@@ -154,6 +156,7 @@ check_progress (void)
 {
   if (sim_now > w.progress_at + 300000 * MS)
     sim_fail ("no end is in sight: %u requests outstanding", w.outstanding);
+  world_check_hung ();
 }
 
 static void
@@ -273,7 +276,7 @@ int
 main (int argc, char *argv[])
 {
   unsigned long long first = 1, last = 1, inputs = 0, requests = 0, losses = 0,
-                     errors = 0, bads = 0, clears = 0, joins = 0;
+                     errors = 0, bads = 0, clears = 0, joins = 0, hangs = 0;
   bool known = false;
 
   for (int i = 1; i < argc; i++) {
@@ -305,12 +308,14 @@ main (int argc, char *argv[])
     bads += w.bads;
     clears += w.clears;
     joins += w.joins;
+    hangs += w.hangs;
   }
   sim_well ();
-  printf (
-    "seeds %llu-%llu: %llu requests, %llu inputs, %llu losses, "
-    "%llu joins, %llu bad spots, %llu clears, %llu errors to clients: no rule "
-    "broken\n",
-    first, last, requests, inputs, losses, joins, bads, clears, errors);
+  printf ("seeds %llu-%llu: %llu requests, %llu inputs, %llu losses, "
+          "%llu of them disks that hung, %llu joins, %llu bad spots, %llu "
+          "clears, %llu "
+          "errors to clients: no rule broken\n",
+          first, last, requests, inputs, losses, hangs, joins, bads, clears,
+          errors);
   return 0;
 }

@@ -18,6 +18,7 @@ uint64_t now;
 uint8_t *members[ARRAY_MEMBERS_MAX];
 uint64_t rig_member_bytes = 24 * UNIT;
 uint64_t noted[ARRAY_MEMBERS_MAX];
+uint64_t stuck_ms[ARRAY_MEMBERS_MAX];
 struct array_io *ios[IOS_MAX];
 unsigned ios_count;
 unsigned notices_lost, notices_data, notices_prepared, done_count;
@@ -170,6 +171,10 @@ answer (unsigned i, int error)
     case IO_ROUND:
       assert (io->offset == 0 && io->length == ROUND_BYTES);
       put_le64 (io->buf, noted[io->member]);
+      break;
+    case IO_PULSE:
+      assert (io->offset == PULSE_OFFSET && io->length == PULSE_BYTES);
+      put_le64 (io->buf, stuck_ms[io->member]);
       break;
     default:
       break;

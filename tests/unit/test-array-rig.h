@@ -32,7 +32,8 @@ extern uint64_t now;
 extern uint8_t *members[ARRAY_MEMBERS_MAX];
 extern uint64_t rig_member_bytes;         /* of the next `begin`, as config */
 extern uint64_t noted[ARRAY_MEMBERS_MAX]; /* the round on each one's disk */
-extern struct array_io *ios[IOS_MAX];     /* asked and not answered, in order */
+extern uint64_t stuck_ms[ARRAY_MEMBERS_MAX]; /* each one's disk */
+extern struct array_io *ios[IOS_MAX]; /* asked and not answered, in order */
 extern unsigned ios_count;
 extern unsigned notices_lost, notices_data, notices_prepared, done_count;
 extern unsigned notices_lease, notices_left;

@@ -251,18 +251,18 @@ test_last_end (void)
 static void
 test_silent (void)
 {
-  uint64_t silent_ms;
+  uint64_t stuck_ms;
 
   begin_both ();
   fall_silent (other);
-  silent_ms = weftd.now_ms;
+  stuck_ms = weftd.now_ms;
   cut_off (1);
   report_lost (writer, 1);
   assert (state (1) == MEMBER_OUT && session (other)->rec.ended);
   assert (
     strstr (session (other)->rec.reason, "it was silent, and others write"));
-  assert (weftd.now_ms - silent_ms >= SESSION_TTL_MS - HEARTBEAT_MS);
-  assert (weftd.now_ms - silent_ms < SESSION_TTL_MS + 2 * HEARTBEAT_MS);
+  assert (weftd.now_ms - stuck_ms >= SESSION_TTL_MS - HEARTBEAT_MS);
+  assert (weftd.now_ms - stuck_ms < SESSION_TTL_MS + 2 * HEARTBEAT_MS);
   other->alive = true;
   UNTIL (other->over);
   fall_silent (writer);
@@ -400,6 +400,23 @@ test_joiner_begins_anew (bool nearly)
   world.disk[1].slow = false;
   UNTIL (whole ());
   assert (!writer->over);
+}
+
+/* One alone has lost a member whose disk is silent, as its process says: it goes out. */
+static void
+test_silent_disk (void)
+{
+  begin_both ();
+  world.disk[1].stuck_ms = DOUBTFUL_MS;
+  live_on (8);
+  assert (state (1) == MEMBER_IN_SYNC);
+  lost (other, 1);
+  UNTIL (other->op == 0);
+  assert (other->answered && state (1) == MEMBER_OUT);
+  live_on (40);
+  assert (state (1) == MEMBER_OUT && writers () == 2);
+  world.disk[1].stuck_ms = 0;
+  UNTIL (whole ());
 }
 
 /* One alone has lost a member that is well: it stays, and is given back; if that does not
@@ -950,6 +967,7 @@ main (void)
   test_attach_after_all_silent ();
   test_joiner_begins_anew (false);
   test_joiner_begins_anew (true);
+  test_silent_disk ();
   test_apart ();
   test_apart_from_the_dead ();
   test_apart_from_one_that_dies_often ();

@@ -221,6 +221,9 @@ disk_beat (struct fake_disk *d)
                                        .has_place = !cluster_uuid_is_zero (
                                          d->array) };
 
+  if (!d->silent)
+    d->silent_since_ms = weftd.now_ms;
+  hb.disk_stuck_ms = weftd.now_ms - d->silent_since_ms;
   if (hb.has_place) {
     hb.layout = d->layout.kind;
     hb.n = d->layout.n;

@@ -24,9 +24,11 @@ struct fake_disk {
   char instance[16];
   const char *cache; /* NULL: it is not known */
   bool dead, failed;
-  bool hangs;          /* it confirms no epoch */
-  const char *node;    /* that serves it; NULL: the one of its number */
-  const char *refused; /* the last answer's code; NULL: it was taken in */
+  bool hangs;               /* it confirms no epoch */
+  bool silent;              /* it answers nothing, ... */
+  uint64_t silent_since_ms; /* ... as its process says, since then */
+  const char *node;         /* that serves it; NULL: the one of its number */
+  const char *refused;      /* the last answer's code; NULL: it was taken in */
   uint64_t op;
   uint8_t key[KEY_BYTES]; /* that it was told last */
   struct cluster_disk_heartbeat said;

@@ -417,6 +417,7 @@ disk_words (const struct disk *d, uint64_t wait_ms)
                                        .over = d->over,
                                        .join = { .phase = d->phase,
                                                  .epoch = d->join_epoch },
+                                       .disk_stuck_ms = d->stuck_ms,
                                        .wait_ms = wait_ms };
 
   memcpy (hb.uuid, d->uuid, 16);

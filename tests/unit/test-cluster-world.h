@@ -65,6 +65,7 @@ struct disk {
   enum member_state states[ARRAY_MEMBERS_MAX];
   enum cluster_join_phase phase;
   uint64_t join_epoch; /* that it copies for */
+  uint64_t stuck_ms;   /* it has answered nothing for so long */
   bool slow;           /* it does not get to the end of its copying */
   bool holds;          /* it does not confirm that sessions are over */
   char instance[16];

@@ -27,7 +27,9 @@
 
 #include "array/array.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/timeout.h"
+#include "member/pulse.h"
 #include "test-random.h"
 
 #define MS UINT64_C (1000000)
@@ -146,6 +148,10 @@ struct world {
   uint64_t asked; /* for a sign of life */
   bool lost;
   uint64_t lost_ns, answered_ns;
+  /* When the disk has answered last, and when its process asked it by itself (pulse.h)
+   * and has its answer.
+   */
+  uint64_t disk_ns, pulse_ns, pulse_end_ns;
 
   /* The engine's. */
   struct array *array;
@@ -163,7 +169,7 @@ static struct world w;
 struct event {
   struct event *next;
   struct array_io *io; /* of the engine */
-  bool sign;
+  bool sign;           /* of life, or about the disk */
   uint64_t sent_ns, at_ns;
 };
 static struct event *events; /* the next one first */
@@ -209,8 +215,25 @@ ask (struct array_io *io, bool sign)
                         .sign = sign,
                         .sent_ns = now,
                         .at_ns = at < w.hang_ns ? at : w.end_ns };
-  w.asked += sign;
+  w.asked += sign && !(io && io->kind == IO_PULSE);
   event_push (e);
+}
+
+/* As the member's process says. */
+static uint64_t
+disk_stuck_ms (void)
+{
+  uint64_t really = now, since;
+
+  while (w.pulse_end_ns + PULSE_MS * MS <= really) {
+    w.pulse_ns = now = w.pulse_end_ns + PULSE_MS * MS;
+    w.pulse_end_ns = answer_time (w.load);
+    if (w.pulse_end_ns >= w.hang_ns)
+      w.pulse_end_ns = NEVER / 2;
+  }
+  now = really;
+  since = w.pulse_ns > w.disk_ns ? w.pulse_ns : w.disk_ns;
+  return w.pulse_end_ns > now ? (now - since) / MS : 0;
 }
 
 static uint64_t
@@ -266,7 +289,7 @@ engine_take (void)
   do {
     again = false;
     while ((io = array_next_io (w.array)))
-      ask (io, io->kind == IO_BATCH);
+      ask (io, io->kind != IO_READ);
     while (array_next_notice (w.array, &n))
       w.lost |= n.kind == NOTICE_LOST;
     while ((r = array_next_done (w.array)))
@@ -282,6 +305,7 @@ engine_begin (void)
 {
   struct array_config config = { .dup = DUP_ASYNC_CLIENT,
                                  .batches = true,
+                                 .pulses = true,
                                  .epoch = 1,
                                  .image_buffer_bytes = MiB (1),
                                  .image_age_ms = 200,
@@ -350,6 +374,10 @@ run (const struct load *load, const struct way *way, bool shares, bool hangs,
     if (event_next () <= deadline) {
       e = event_pop ();
       w.answered_ns = now;
+      if (e->io && e->io->kind == IO_PULSE)
+        put_le64 (e->io->buf, disk_stuck_ms ());
+      else if (!e->sign)
+        w.disk_ns = now;
       if (way->engine)
         array_io_done (w.array, e->io, 0, now);
       else

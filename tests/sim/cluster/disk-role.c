@@ -56,6 +56,10 @@ action_done (struct event *e)
     free (a);
   if (life != LIFE_RUNS)
     return;
+  if (disk_hangs (m->disk)) {
+    event_push (e, disk_hangs (m->disk) + sim_below (MS));
+    return;
+  }
   for (p = &m->action; *p != a; p = &(*p)->next)
     ;
   *p = a->next;
@@ -156,9 +160,10 @@ words (struct member_role *m, struct cluster_disk_heartbeat *hb)
     snprintf (hb->reason, sizeof hb->reason, "%s", reason);
   hb->bad = *member_bad (m->engine);
   hb->dirty_extents = member_dirty_extents (m->engine);
-  hb->wait_ms = !member_settled (m->engine) ? 0
-                : hb->join.phase            ? 300
-                                            : HEARTBEAT_MS;
+  hb->disk_stuck_ms = disk_stuck_ms (m->disk);
+  hb->wait_ms = !member_settled (m->engine) || hb->disk_stuck_ms ? 0
+                : hb->join.phase                                 ? 300
+                                                                 : HEARTBEAT_MS;
 }
 
 static void

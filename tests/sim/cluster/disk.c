@@ -108,6 +108,23 @@ disk_fails (struct disk *d)
   return true;
 }
 
+uint64_t
+disk_hangs (const struct disk *d)
+{
+  uint64_t ns = d->hung_until > sim_now ? d->hung_until - sim_now : 0;
+
+  return ns < 100 * MS ? ns : 100 * MS;
+}
+
+uint64_t
+disk_stuck_ms (const struct disk *d)
+{
+  uint64_t ms = (sim_now - d->hung_from) / MS;
+
+  /* The process has asked it some time later. */
+  return disk_hangs (d) && ms > PULSE_MS ? ms - PULSE_MS : 0;
+}
+
 void
 disk_flush (struct disk *d)
 {

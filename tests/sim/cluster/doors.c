@@ -212,6 +212,9 @@ perform (struct member_role *m, struct nbd *n)
   case NBD_ROUND:
     n->round = UINT64_MAX;
     break;
+  case NBD_PULSE:
+    n->round = disk_stuck_ms (m->disk);
+    break;
   case NBD_OPEN:
     abort ();
   }
@@ -274,6 +277,14 @@ round_or_leave (struct member_role *m, struct nbd *n)
   leave (m, n);
 }
 
+/* A sign of life needs none. */
+static bool
+needs_disk (const struct nbd *n)
+{
+  return n->kind == NBD_READ || n->kind == NBD_STATUS || n->kind == NBD_FLUSH ||
+         (n->kind == NBD_CHANGE && n->count > 0);
+}
+
 static void
 carried_out (struct event *e)
 {
@@ -286,6 +297,10 @@ carried_out (struct event *e)
     nbd_unref (n);
   if (life != LIFE_RUNS)
     return;
+  if (disk_hangs (m->disk) && needs_disk (n)) {
+    event_push (e, disk_hangs (m->disk) + sim_below (MS));
+    return;
+  }
   io_steps++;
   for (p = &m->running; *p != n; p = &(*p)->next)
     ;

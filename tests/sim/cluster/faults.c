@@ -454,7 +454,7 @@ static const struct {
   { 4, .happen = admin_join },     { 5, .happen = admin_drain },
   { 2, .happen = admin_maintain }, { 3, .happen = admin_evict },
   { 12, .happen = copies_fault },  { 8, .happen = miss_reader },
-  { 6, .happen = exile },
+  { 6, .happen = exile },          { 4, .to = hang_disk },
 };
 #define FAULTS (sizeof faults / sizeof faults[0])
 
@@ -803,6 +803,7 @@ faults_heal (void)
   w.weftd.proc.frozen_until = 0;
   for (unsigned i = 0; i < w.roles; i++) {
     w.disk[i].write_errors = w.disk[i].read_errors = 0;
+    hangs_heal (&w.disk[i]);
     w.member[i].slow = 1;
     w.member[i].proc.frozen_until = 0;
     fault_member_back (&w.member[i]);

@@ -2,6 +2,7 @@
  *
  *   faults.c  how often, processes, hosts, the network; and the end of it all
  *   admins.c  what administrators do meanwhile
+ *   hangs.c   disks that answer nothing, while their processes live
  *   copies.c  copies of disks, and disks that are moved to other hosts
  */
 
@@ -19,6 +20,10 @@ struct member_role *fault_member (void);
 void fault_member_back (void *member);
 void fault_member_stop (struct member_role *m, bool power); /* for a while */
 void fault_beside (void); /* what may happen beside a fault */
+
+/* hangs.c */
+void hang_disk (struct member_role *m);
+void hangs_heal (struct disk *d);
 
 /* admins.c */
 void admin_replace (void);

@@ -309,6 +309,7 @@ make_engines (struct host_role *h)
     .leases = h->leases,
     .lease_all = h->leases && h->map.order_number > 0,
     .batches = h->writable, /* readers have no batch door */
+    .pulses = h->writable,
     .epoch = h->map.epoch,
     .rounds = true,
     .round = h->map.round,

@@ -134,7 +134,8 @@ void
 peer_send (struct peer *p, struct array_io *io)
 {
   struct host_role *h = p->host;
-  bool batch = io->kind == IO_BATCH || io->kind == IO_ROUND;
+  bool batch = io->kind == IO_BATCH || io->kind == IO_ROUND ||
+               io->kind == IO_PULSE;
   struct conn *c = batch ? p->batch : p->data;
   struct nbd *n = NULL;
 
@@ -163,6 +164,9 @@ peer_send (struct peer *p, struct array_io *io)
     n = nbd_new (NBD_ROUND);
     counters.asks++;
     p->asked_at = sim_now;
+    break;
+  case IO_PULSE:
+    n = nbd_new (NBD_PULSE);
     break;
   case IO_EXTENTS:
     io->extents = make (sizeof *io->extents);
@@ -205,6 +209,8 @@ answered (struct conn *c, struct nbd *n)
       grain_fill (buf, grain_number (io->member, io->offset + i * grain_bytes),
                   1, n->versions[i]);
   }
+  if (n->kind == NBD_PULSE && !n->error)
+    put_le64 (io->buf, n->round);
   if (n->kind == NBD_ROUND && !n->error) {
     put_le64 (io->buf, n->round);
     raise_to (&h->heard_round, n->round);

@@ -336,6 +336,10 @@ wrote (void *owner)
   unsigned place = worker->pull.copying.member;
   const struct copy_change *change = &worker->change;
 
+  if (disk_hangs (d)) {
+    process_after (&j->m->proc, disk_hangs (d), wrote, worker);
+    return;
+  }
   /* (A disk that got another place meanwhile keeps nothing of this one.) */
   for (unsigned s = 0; (int) place == d->place && s < w.place[place].slots;
        s++) {
@@ -492,6 +496,10 @@ synced (void *owner)
 {
   struct join *j = owner;
 
+  if (disk_hangs (j->m->disk)) {
+    process_after (&j->m->proc, disk_hangs (j->m->disk), synced, j);
+    return;
+  }
   if (door_fails (j->m, "flushing failed"))
     task_done (j, COPY_BROKEN, NULL);
   else {

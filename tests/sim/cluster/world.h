@@ -39,6 +39,7 @@
 #include "host/seats.h"
 #include "layout/layout.h"
 #include "member/member.h"
+#include "member/pulse.h"
 #include "sim.h"
 #include "format/token.h"
 
@@ -144,9 +145,11 @@ struct disk {
   struct slot *slots; /* of the place */
   unsigned slots_count;
   bool dead;
-  unsigned write_errors;   /* the next so many writes or flushes fail */
-  unsigned read_errors;    /* reads */
-  uint64_t told_min_epoch; /* the highest that weftd was told */
+  unsigned write_errors;          /* the next so many writes or flushes fail */
+  unsigned read_errors;           /* reads */
+  uint64_t hung_from, hung_until; /* it answers nothing; 0: it never hung */
+  uint64_t hang_state, hang_calm; /* hangs.c */
+  uint64_t told_min_epoch;        /* the highest that weftd was told */
   /* Of each host a bit: it has not connected the disk again, to write, since that lost
    * its cache; or since a write or flush failed, or a copy of it was refused.
    */
@@ -162,6 +165,11 @@ void disk_copy (struct disk *copy, const struct disk *d, bool power);
 void disk_free (struct disk *d);
 void disk_write (struct disk *d, unsigned slot, uint64_t version, bool fua);
 void disk_flush (struct disk *d);
+/* It hangs: look again after so many ns, 0 if it does not.  For so long it has, as its
+ * process says.
+ */
+uint64_t disk_hangs (const struct disk *d);
+uint64_t disk_stuck_ms (const struct disk *d);
 bool disk_fails (struct disk *d); /* to write or to flush, this time */
 void disk_header_write (struct disk *d, const struct member_action *a);
 /* The power goes; `a` (or NULL) is a header write under way. */
@@ -294,7 +302,8 @@ enum nbd_kind {
   NBD_CHANGE,
   NBD_FLUSH,
   NBD_INTENTS,
-  NBD_ROUND /* which round has the disk noted? */
+  NBD_ROUND, /* which round has the disk noted? */
+  NBD_PULSE  /* for how long has the disk been silent? */
 };
 struct nbd {
   struct event event; /* the server carries it out */
@@ -726,6 +735,7 @@ extern struct counters {
   unsigned long long given_back, waits; /* lost members; attaches put off */
   /* Where leases come and go: */
   unsigned long long leases, gives, declares, recoveries;
+  uint64_t hangs; /* of disks */
 } counters;
 
 void world_begin (uint64_t seed);

@@ -1,0 +1,182 @@
+/* test-cluster-hung.c: members whose process lives and whose disk answers nothing. */
+
+#include <config.h>
+
+#include "test-cluster-rig.h"
+
+/* The disk stops answering.  Its process goes on, and can confirm nothing. */
+static void
+hang (unsigned disk)
+{
+  rig.disk[disk].silent = rig.disk[disk].hangs = true;
+}
+
+static void
+answer_again (unsigned disk)
+{
+  rig.disk[disk].silent = rig.disk[disk].hangs = false;
+}
+
+/* It is put out soon, whoever uses the array, and taken back when its disk answers. */
+static void
+test_put_out (bool attached)
+{
+  uint64_t began;
+
+  if (attached)
+    begin_writing ();
+  else
+    begin_array ();
+  live_on (8);
+  began = weftd.now_ms;
+  hang (1);
+  live_on (DOUBTFUL_MS / CLUSTER_TICK_MS + 2);
+  assert (state (1) == MEMBER_IN_SYNC && verdict () == CLUSTER_INFO);
+  UNTIL (state (1) == MEMBER_OUT);
+  assert (weftd.now_ms - began <= HUNG_MS + 1000);
+  assert (strstr (member (1)->reason, "disk answers nothing"));
+  assert (verdict () == CLUSTER_WARNING && says ("has a disk that hangs"));
+  assert (says ("its disk answers nothing: see to the disk"));
+  live_on (400);
+  assert (state (1) == MEMBER_OUT);
+  answer_again (1);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  live ();
+  assert (verdict () == CLUSTER_INFO);
+}
+
+/* A disk that says nothing for a moment now and then stays. */
+static void
+test_stays (void)
+{
+  begin_writing ();
+  for (unsigned i = 0; i < 20; i++) {
+    rig.disk[1].silent = true;
+    live_on (HUNG_MS / CLUSTER_TICK_MS - 4);
+    rig.disk[1].silent = false;
+    live_on (4);
+    assert (state (1) == MEMBER_IN_SYNC);
+  }
+}
+
+/* A process may confirm what its disk does not have; it is not taken back by that, nor is
+ * a rebuild at its end while the disk is silent.
+ */
+static void
+test_not_rebuilt (void)
+{
+  begin_writing ();
+  hang (1);
+  UNTIL (state (1) == MEMBER_OUT);
+  rig.disk[1].hangs = false;
+  live_on (400);
+  assert (state (1) == MEMBER_OUT);
+  answer_again (1);
+  rig.disk[1].stuck = true;
+  UNTIL (state (1) == MEMBER_JOINING && rig.disk[1].orders > 0);
+  rig.disk[1].silent = true;
+  live_on (DOUBTFUL_MS / CLUSTER_TICK_MS + 2);
+  rig.disk[1].stuck = false;
+  UNTIL (state (1) == MEMBER_OUT);
+  assert (strstr (member (1)->reason, "disk answers nothing"));
+}
+
+/* A spare takes its place; one whose disk hangs is none. */
+static void
+scenario_spare (void)
+{
+  begin_writing ();
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[4].uuid));
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[5].uuid));
+  spare_after (20000);
+  hang (4);
+  live_on (20);
+  hang (1);
+  UNTIL (state (1) == MEMBER_OUT);
+  UNTIL (on (1, 5));
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+}
+
+static void
+test_spare_hangs (void)
+{
+  begin_writing ();
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[4].uuid));
+  spare_after (5000);
+  hang (4);
+  live_on (20);
+  hang (1);
+  UNTIL (state (1) == MEMBER_OUT);
+  live_on (200);
+  assert (state (1) == MEMBER_OUT && on (1, 1));
+  REFUSED ("failed",
+           cluster_member_replace (engine, in, "a", 1, rig.disk[4].uuid));
+  assert (strstr (rig.detail, "has answered nothing"));
+  answer_again (4);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  assert (on (1, 4));
+}
+
+/* Its disk answers, and it goes out again and again, as behind a line that drops large
+ * packets: a spare takes its place, too.
+ */
+static void
+test_spare_for_a_bad_line (void)
+{
+  uint64_t began;
+
+  begin_writing ();
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[4].uuid));
+  spare_after (120000);
+  live_on (8);
+  lose (1);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  began = weftd.now_ms;
+  while (on (1, 1)) {
+    if (state (1) == MEMBER_IN_SYNC)
+      lose (1);
+    live ();
+    assert (weftd.now_ms - began < 240000);
+  }
+  assert (weftd.now_ms - began >= 120000);
+  UNTIL (state (1) == MEMBER_IN_SYNC && on (1, 4));
+}
+
+/* A member with a last copy stays.  Where two hang that have the same, both do. */
+static void
+test_last_copy (bool both)
+{
+  begin_writing_to (LAYOUT_RAID10, 4);
+  if (!both)
+    die (0);
+  live_on (40);
+  if (both)
+    hang (0);
+  hang (2); /* its mirror */
+  live_on (200);
+  assert (state (2) == MEMBER_IN_SYNC);
+  assert (!both || state (0) == MEMBER_IN_SYNC);
+  assert (verdict () == CLUSTER_ERROR && says ("see to its disk"));
+  answer_again (2);
+  if (both)
+    answer_again (0);
+  else
+    rig.disk[0].dead = false;
+  UNTIL (state (0) == MEMBER_IN_SYNC && state (2) == MEMBER_IN_SYNC &&
+         verdict () == CLUSTER_INFO);
+}
+
+int
+main (void)
+{
+  test_put_out (true);
+  test_put_out (false);
+  test_stays ();
+  test_not_rebuilt ();
+  test_kills ("spare", scenario_spare);
+  test_spare_hangs ();
+  test_spare_for_a_bad_line ();
+  test_last_copy (false);
+  test_last_copy (true);
+  return 0;
+}
