@@ -84,7 +84,7 @@ open (const char *path, int flags, ...)
 /* ---- The parts of the role that have threads of their own. ---- */
 
 int
-hangup_start (void)
+hangup_start (bool member)
 {
   return 0;
 }
@@ -92,6 +92,23 @@ hangup_start (void)
 void
 hangup_stop (void)
 {
+}
+
+int
+member_pulse_start (void)
+{
+  return 0;
+}
+
+void
+member_pulse_stop (void)
+{
+}
+
+uint64_t
+member_pulse_stuck_ms (void)
+{
+  return 0;
 }
 
 /* Nothing connects to the sources of a rebuild here. */
