@@ -251,6 +251,7 @@ cluster_admit_others (struct cluster *c, struct cluster_disk *d)
                     "%s is already served by a live process at %.200s: stop "
                     "that one, or format this disk anew if it is a copy",
                     cluster_disk_words (d, words, sizeof words), d->rec.uri);
+    d->refused_live_ms = c->live_ms;
     /* The other process may go on asking: it is warned of once. */
     if (cluster_text_copy (d->refused, sizeof d->refused,
                            w->heartbeat->instance))

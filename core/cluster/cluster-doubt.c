@@ -86,6 +86,9 @@ refuse (struct cluster *c, uint64_t op, struct cluster_doubt *doubt,
   struct cluster_doubt unknown = { .kind = CLUSTER_DOUBT_NONE };
   bool open = kind == CLUSTER_DOUBT_OPEN, differs;
 
+  if (open)
+    snprintf (c->doubt_claim, sizeof c->doubt_claim, "%s",
+              doubt == NULL ? claim : "");
   if (doubt == NULL) {
     doubt = &unknown;
     if (strcmp (c->doubt_node, node) == 0)

@@ -194,6 +194,8 @@ struct cluster {
   char doubt_node[NAME_BYTES_MAX + 1]; /* the last node that has said more than
                                           the database knows, ... */
   uint64_t doubt_live_ms;              /* ... and when */
+  char doubt_claim
+    [200]; /* what a disk that is not known has said so; "": none has */
   struct waitings waitings;
   unsigned waiting[WAIT_KINDS]; /* how many of them there are of each kind */
   struct cluster_jobs ended;    /* the newest first */

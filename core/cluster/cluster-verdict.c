@@ -260,6 +260,40 @@ say_foreigns (struct verdict *v, const struct cluster *c)
                count > 1 ? "each is" : "it is");
 }
 
+/* Disks that two processes want to serve: one of them has a copy of the disk. */
+static void
+say_twins (struct verdict *v, const struct cluster *c)
+{
+  const struct cluster_disk *d;
+  char words[320];
+
+  TAILQ_FOREACH (d, &c->disks, link)
+    if (d->refused_live_ms && c->live_ms - d->refused_live_ms < DOUBT_MS)
+      verdict_say (
+        v, CLUSTER_WARNING,
+        "A second process asked to serve %s, and was refused: one of the two "
+        "has a copy of the disk. Stop the process that has the copy; if that "
+        "is "
+        "the one at %.200s, start the other again.",
+        cluster_disk_words (d, words, sizeof words), d->rec.uri);
+}
+
+/* A disk that is not known has said more than the database knows. */
+static void
+say_unknown (struct verdict *v, const struct cluster *c)
+{
+  if (c->read_only[0] || c->doubt_node[0] == '\0' ||
+      c->doubt_claim[0] == '\0' || c->live_ms - c->doubt_live_ms >= DOUBT_MS)
+    return;
+  verdict_say (
+    v, CLUSTER_WARNING,
+    "A disk of node %s that is not known here is refused: %s. If "
+    "weftd's database was restored from a backup, put the newest one "
+    "back; if not, the node is not to be trusted: weftctl node revoke "
+    "%s.",
+    c->doubt_node, c->doubt_claim, c->doubt_node);
+}
+
 /* Disks that are refused, for they know more of their array than it was imported with. */
 static void
 say_late (struct verdict *v, const struct cluster *c)
@@ -336,6 +370,8 @@ say_problems (struct verdict *v, const struct cluster *c)
   say_disks (v, c);
   say_foreigns (v, c);
   say_late (v, c);
+  say_twins (v, c);
+  say_unknown (v, c);
   say_nodes (v, c);
 }
 

@@ -175,6 +175,7 @@ struct cluster_disk {
                                  0: none does */
   char refused[CLUSTER_INSTANCE_BYTES]; /* the last instance that asked for its
                                            place and was refused */
+  uint64_t refused_live_ms;             /* when it was; 0: never */
   uint64_t over; /* the sessions that are over it has shut up to this number */
   uint64_t told_over, told_epoch,
     told_min_epoch;                     /* in the last reply to this instance */

@@ -448,6 +448,15 @@ mutant import-without-who-knows-more test-cluster-import cluster-import-plan.c \
   'plan->given_up = hb;' ';'
 mutant accepted-loss-takes-what-is-needless test-cluster-plan cluster-import-plan.c \
   'while (import->accept_loss && (m = needless (plan, out)) >= 0)' 'while (0)'
+mutant unknown-disk-s-doubt-is-only-logged test-cluster-doubts cluster-verdict.c \
+  '  say_unknown (v, c);
+' ''
+mutant second-process-is-only-logged test-cluster-doubts cluster-verdict.c \
+  '  say_twins (v, c);
+' ''
+mutant late-disk-is-only-logged test-cluster-doubts cluster-verdict.c \
+  '  say_late (v, c);
+' ''
 mutant import-of-a-known-array test-cluster-import cluster-import.c \
   'else if (a)' 'else if (0)'
 mutant late-disk-is-not-named test-cluster-import cluster-admit.c \
