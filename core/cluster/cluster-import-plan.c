@@ -268,7 +268,18 @@ members_refused (struct cluster *c, uint64_t op,
 
 /* ---- What is each member to be? ---- */
 
-/* The disk that knows least of those that are not current, and that the array can do
+/* Has `a` less of the data than `b`?  A disk that counts gets each round, also where
+ * weftd does not reach it and tells it of no epoch.
+ */
+static bool
+has_less (const heartbeat *a, const heartbeat *b)
+{
+  if (a->round + 2 <= b->round || b->round + 2 <= a->round)
+    return a->round < b->round;
+  return knows_less (a, b);
+}
+
+/* The disk that has least of those that are not current, and that the array can do
  * without; -1: there is none.
  */
 static int
@@ -279,7 +290,7 @@ needless (const struct cluster_import_plan *plan, bool out[])
   for (unsigned m = 0; m < plan->layout.members; m++) {
     if (out[m] || plan->place[m].current ||
         (least >= 0 &&
-         !knows_less (plan->place[m].disk, plan->place[least].disk)))
+         !has_less (plan->place[m].disk, plan->place[least].disk)))
       continue;
     out[m] = true;
     if (layout_loss (&plan->layout, out, NULL) == 0)

@@ -28,6 +28,10 @@
 #include "cluster-internal.h"
 
 #define FOREIGN_KEEP_MS (10 * 60 * 1000)
+/* More than begin in a moment, of which no disk has heard that is there: no number of an
+ * epoch is used twice, and whoever was a client then finds the lapse above its epoch.
+ */
+#define UNHEARD_EPOCHS 1000
 #define MISSING_AT_IMPORT "it was missing when the array was imported"
 
 const struct cluster_foreigns *
@@ -169,7 +173,7 @@ make_array (struct cluster *c, const struct cluster_input *in,
   r->unit = a->layout.unit;
   r->member_bytes = a->layout.member_bytes;
   r->ready = true;
-  r->epoch = plan->epoch + 1;
+  r->epoch = plan->epoch + UNHEARD_EPOCHS;
   r->round = plan->round;
   r->spare_after_ms = SPARE_AFTER_MS_DEFAULT;
   for (unsigned m = 0; m < a->layout.members; m++)

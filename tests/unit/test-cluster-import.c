@@ -512,8 +512,6 @@ test_three_epochs (void)
   import.without[1] = true;
   REFUSED ("newer", cluster_array_import (engine, in, &import));
   import.accept_loss = true;
-  /* What nobody knows is used again. */
-  memset (weftd.history, 0, sizeof weftd.history);
   import_a ();
   rig.disk[1].dead = false;
   newest = rig.disk[1].sequence;

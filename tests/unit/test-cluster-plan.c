@@ -4,7 +4,8 @@
  * In a history members go out, come back, are replaced, and data is written and flushed.
  * A model keeps what each disk has.  An import that is let through without accept_loss
  * must have the newest data on all disks that it takes as in-sync, and a copy of
- * everything; and one that has all in-sync disks must be let through.
+ * everything; and one that has all in-sync disks must be let through.  Where weftd never
+ * reached one of them, that is so if all are there, also where the loss is accepted.
  */
 
 #include <config.h>
@@ -37,6 +38,7 @@ struct model {
   unsigned disks, of[ARRAY_MEMBERS_MAX]; /* the disk of each place */
   uint64_t epoch, round, version;
   uint8_t states[ARRAY_MEMBERS_MAX];
+  unsigned deaf; /* disks that weftd never reaches */
 };
 
 static struct counts {
@@ -88,7 +90,9 @@ write_all (struct model *w)
       copy (w, m);
 }
 
-/* Event 0: data is written; then three of each member.  False: that can't be. */
+/* Event 0: data is written; then three of each member.  Of the last epoch weftd does not
+ * tell these.  False: that can't be.
+ */
 static bool
 happen (struct model *w, unsigned event, unsigned deaf)
 {
@@ -107,14 +111,15 @@ happen (struct model *w, unsigned event, unsigned deaf)
     tell (w, deaf);
     return true;
   }
-  if (w->states[m] != MEMBER_OUT || w->disks == DISKS_ALL)
+  if (w->states[m] != MEMBER_OUT || w->disks == DISKS_ALL ||
+      (what == 2 && w->deaf & 1u << w->of[m]))
     return false;
   if (what == 1) { /* another disk takes its place */
     w->of[m] = w->disks++;
     w->disk[w->of[m]].place = m;
   }
   w->states[m] = MEMBER_JOINING;
-  tell (w, 0);
+  tell (w, w->deaf);
   w->states[m] = MEMBER_IN_SYNC;
   copy (w, m);
   tell (w, deaf);
@@ -188,7 +193,7 @@ refused (const struct cluster_import *import, struct cluster_import_plan *plan)
 /* Is it an import of nothing old? */
 static void
 judge (const struct model *w, const struct cluster_import_plan *plan,
-       const struct cluster_import *import)
+       const struct cluster_import *import, bool all)
 {
   bool lost[ARRAY_MEMBERS_MAX], old = false;
   unsigned next = 0;
@@ -198,14 +203,17 @@ judge (const struct model *w, const struct cluster_import_plan *plan,
     const struct cluster_disk_heartbeat *hb = plan->place[m].disk;
 
     lost[m] = plan->place[m].state != MEMBER_IN_SYNC;
+    all &= w->states[m] != MEMBER_IN_SYNC || !import->without[m];
     old |= !lost[m] && w->disk[hb->uuid[0] - 1].version < w->version;
   }
   assert (layout_loss (&layout, lost, NULL) == 0);
   if (!import->accept_loss)
-    assert (!old);
+    assert (!old || (w->deaf && !all));
   else { /* and it was said what that may cost */
-    assert (!old || cluster_import_doubts (plan, &next, text, sizeof text));
+    assert (!old || w->deaf ||
+            cluster_import_doubts (plan, &next, text, sizeof text));
     counts.lost += old;
+    assert (!old || !all);
   }
   /* What is not current is taken only where it is needed. */
   for (unsigned m = 0; m < layout.members; m++)
@@ -222,33 +230,33 @@ try (const struct model *w, unsigned there, bool all_told)
 {
   struct cluster_import import = { .array = { 8 } };
   struct cluster_import_plan first, plan;
-  bool all = all_told;
+  bool all = true;
 
   hear (w, there);
   for (unsigned m = 0; m < layout.members; m++)
     all &= w->states[m] != MEMBER_IN_SYNC || (there & 1u << w->of[m]);
   if (!refused (&import, &first)) {
     counts.let++;
-    judge (w, &first, &import);
+    judge (w, &first, &import, all);
     return;
   }
-  assert (!all);
+  assert (!all || !all_told);
   counts.refused++;
   /* Whoever is not there, or is behind, is given up. */
   for (unsigned m = 0; m < layout.members; m++)
     import.without[m] = first.place[m].in_sync && !first.place[m].current;
   if (!refused (&import, &plan)) {
     counts.let++;
-    judge (w, &plan, &import);
+    judge (w, &plan, &import, all);
   }
   import.accept_loss = true;
   if (!refused (&import, &plan))
-    judge (w, &plan, &import);
+    judge (w, &plan, &import, all);
   for (unsigned m = 0; m < layout.members; m++)
     import.without[m] = first.place[m].in_sync && first.place[m].disk == NULL;
   if (!refused (&import, &plan)) {
     counts.forced++;
-    judge (w, &plan, &import);
+    judge (w, &plan, &import, all);
   }
 }
 
@@ -259,20 +267,20 @@ try_all (const struct model *w, bool all_told)
     try (w, there, all_told);
 }
 
-/* deaf: of the last event some have not heard when all ends. */
+/* Of the last event some have not heard when all ends. */
 static void
 histories (const struct model *before, unsigned events)
 {
   unsigned kinds = 1 + 3 * layout.members;
   struct model w;
 
-  try_all (before, true);
+  try_all (before, before->deaf == 0);
   for (unsigned e = 0; events > 0 && e < kinds; e++) {
     w = *before;
-    if (!happen (&w, e, 0))
+    if (!happen (&w, e, w.deaf))
       continue;
     histories (&w, events - 1);
-    for (unsigned i = 0; e > 0 && i < w.disks; i++) {
+    for (unsigned i = 0; e > 0 && w.deaf == 0 && i < w.disks; i++) {
       w = *before;
       happen (&w, e, ~(1u << i)); /* one alone has heard of it */
       try_all (&w, false);
@@ -296,6 +304,10 @@ enumerate (enum layout_kind kind, unsigned n, unsigned groups, unsigned events)
   memset (&counts, 0, sizeof counts);
   begin (&w);
   histories (&w, events);
+  for (unsigned m = 0; m < n; m++) {
+    w.deaf = 1u << m;
+    histories (&w, events);
+  }
   printf ("%s of %u: %lu imports let through, %lu refused, %lu forced, of "
           "which %lu lost data\n",
           layout_name (kind), n * groups, counts.let, counts.refused,
