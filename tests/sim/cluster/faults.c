@@ -34,8 +34,8 @@ fault_member_back (void *what)
     member_start (m);
 }
 
-static void
-weftd_back (void *what)
+void
+fault_weftd_back (void *what)
 {
   if (w.weftd.proc.life == 0)
     weftd_start ();
@@ -99,7 +99,7 @@ kill_weftd (uint64_t out)
     return;
   if (w.weftd.proc.life)
     weftd_kill ();
-  fault_later (out, weftd_back, NULL);
+  fault_later (out, fault_weftd_back, NULL);
 }
 
 static void
@@ -111,13 +111,14 @@ restore_newest (void *what)
     weftd_kill ();
   w.old_database = false;
   store_unrestore ();
-  weftd_back (NULL);
+  fault_weftd_back (NULL);
 }
 
 static void
 old_database (void)
 {
-  if (w.old_database || w.weftd.proc.life == 0 || copies_served ())
+  if (w.old_database || w.no_database || w.weftd.proc.life == 0 ||
+      copies_served ())
     return;
   weftd_kill ();
   if (store_restore ()) {
@@ -377,7 +378,7 @@ lose_some_member (void *what)
 static void
 backup (void)
 {
-  if (!w.old_database)
+  if (!w.old_database && !w.no_database)
     store_backup ();
 }
 
@@ -440,21 +441,37 @@ static const struct {
   void (*happen) (void);
   void (*to) (struct member_role *m); /* some member that runs */
 } faults[] = {
-  { 16, .to = kill_member },       { 12, .to = cut_member },
-  { 8, .happen = kill_host },      { 5, .happen = cut_one_host },
-  { 3, .happen = cut_all },        { 10, .happen = kill_weftd_once },
-  { 1, .happen = old_database },   { 2, .happen = backup },
-  { 12, .happen = partition },     { 14, .happen = heal_network },
-  { 5, .to = flap_member },        { 8, .happen = break_some },
-  { 6, .happen = freeze },         { 4, .to = write_error },
-  { 4, .to = read_error },         { 2, .happen = bad_spot },
-  { 2, .happen = corrupt_slot },   { 4, .to = slow },
-  { 4, .happen = detach },         { 3, .happen = admin_replace },
-  { 2, .happen = admin_spare },    { 2, .happen = admin_cancel },
-  { 4, .happen = admin_join },     { 5, .happen = admin_drain },
-  { 2, .happen = admin_maintain }, { 3, .happen = admin_evict },
-  { 12, .happen = copies_fault },  { 8, .happen = miss_reader },
-  { 6, .happen = exile },          { 4, .to = hang_disk },
+  { 16, .to = kill_member },
+  { 12, .to = cut_member },
+  { 8, .happen = kill_host },
+  { 5, .happen = cut_one_host },
+  { 3, .happen = cut_all },
+  { 10, .happen = kill_weftd_once },
+  { 1, .happen = old_database },
+  { 2, .happen = backup },
+  { 12, .happen = partition },
+  { 14, .happen = heal_network },
+  { 5, .to = flap_member },
+  { 8, .happen = break_some },
+  { 6, .happen = freeze },
+  { 4, .to = write_error },
+  { 4, .to = read_error },
+  { 2, .happen = bad_spot },
+  { 2, .happen = corrupt_slot },
+  { 4, .to = slow },
+  { 4, .happen = detach },
+  { 3, .happen = admin_replace },
+  { 2, .happen = admin_spare },
+  { 2, .happen = admin_cancel },
+  { 4, .happen = admin_join },
+  { 5, .happen = admin_drain },
+  { 2, .happen = admin_maintain },
+  { 3, .happen = admin_evict },
+  { 12, .happen = copies_fault },
+  { 8, .happen = miss_reader },
+  { 6, .happen = exile },
+  { 4, .to = hang_disk },
+  { 1, .happen = admin_lose_database },
 };
 #define FAULTS (sizeof faults / sizeof faults[0])
 
@@ -724,6 +741,8 @@ something (void *what)
   counters.faults++;
   if (world_rekeys && sim_chance (25))
     admin_rekey ();
+  else if (world_imports && sim_chance (25))
+    (sim_chance (50) ? admin_lose_after_replace : admin_lose_database) ();
   else if (w.config.shared && sim_chance (40))
     writer_fault ();
   else if (w.config.leases && sim_chance (40))
@@ -749,13 +768,13 @@ faults_crash (enum victim v, unsigned number, uint64_t out)
     break;
   case VICTIM_WEFTD:
     weftd_kill ();
-    fault_later (out, weftd_back, NULL);
+    fault_later (out, fault_weftd_back, NULL);
     break;
   case VICTIM_ALL:
     for (unsigned i = 0; i < w.config.hosts; i++)
       cut_host (&w.host[i], out);
     weftd_kill ();
-    fault_later (out, weftd_back, NULL);
+    fault_later (out, fault_weftd_back, NULL);
     break;
   case VICTIM_KILL:
   case VICTIM_CUT:
@@ -799,7 +818,7 @@ faults_heal (void)
 {
   restore_newest (NULL);
   heal_network ();
-  weftd_back (NULL);
+  fault_weftd_back (NULL);
   w.weftd.proc.frozen_until = 0;
   for (unsigned i = 0; i < w.roles; i++) {
     w.disk[i].write_errors = w.disk[i].read_errors = 0;

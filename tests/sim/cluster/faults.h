@@ -18,6 +18,7 @@ uint64_t fault_outage (void); /* ns that something stays away */
 struct member_role *fault_member (void);
 /* It is started, if it may be, and does not run. */
 void fault_member_back (void *member);
+void fault_weftd_back (void *what);
 void fault_member_stop (struct member_role *m, bool power); /* for a while */
 void fault_beside (void); /* what may happen beside a fault */
 
@@ -34,6 +35,8 @@ void admin_drain (void);
 void admin_maintain (void);
 void admin_evict (void);
 void admin_rekey (void);
+void admin_lose_database (void);
+void admin_lose_after_replace (void);
 void admins_heal (void);
 
 /* copies.c */

@@ -29,10 +29,11 @@ static void
 replay (void)
 {
   fprintf (stderr,
-           "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s%s%s%s\n",
+           "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s%s%s%s%s\n",
            seed, world_rollbacks ? " --rollbacks" : "",
-           world_rekeys ? " --rekeys" : "", world_hard ? " --hard" : "",
-           world_shared ? " --shared" : "", world_leases ? " --leases" : "");
+           world_rekeys ? " --rekeys" : "", world_imports ? " --imports" : "",
+           world_hard ? " --hard" : "", world_shared ? " --shared" : "",
+           world_leases ? " --leases" : "");
 }
 
 static double
@@ -69,7 +70,7 @@ usage (void)
 {
   fprintf (
     stderr,
-    "usage: sim-cluster [-v] [--rollbacks] [--rekeys] [--hard] "
+    "usage: sim-cluster [-v] [--rollbacks] [--rekeys] [--imports] [--hard] "
     "[--shared | --leases] --seed N | --corpus FIRST COUNT | --fresh COUNT "
     "| --seconds S\n");
   return 2;
@@ -90,6 +91,8 @@ main (int argc, char *argv[])
       world_rollbacks = true;
     else if (strcmp (argv[i], "--rekeys") == 0)
       world_rekeys = true;
+    else if (strcmp (argv[i], "--imports") == 0)
+      world_imports = true;
     else if (strcmp (argv[i], "--hard") == 0)
       world_hard = true;
     else if (strcmp (argv[i], "--shared") == 0)
@@ -123,6 +126,7 @@ main (int argc, char *argv[])
     if (seconds && !shared) {
       world_shared = seed % 4 == 0;
       world_leases = seed % 4 == 2;
+      world_imports = seed % 8 == 1;
     }
     world_begin (seed);
     world_run ();
@@ -151,6 +155,11 @@ main (int argc, char *argv[])
             "declarations, %llu orders to recover\n",
             counters.leases, counters.gives, counters.declares,
             counters.recoveries);
+  if (counters.imports)
+    printf ("sim-cluster: the database was lost: %llu imports, %llu refused, "
+            "%llu with the loss accepted, %llu never possible\n",
+            counters.imports, counters.import_refusals, counters.imports_forced,
+            counters.imports_never);
   printf ("sim-cluster: seed %llu: trace %016llx\n", seed - 1, trace);
   return 0;
 }

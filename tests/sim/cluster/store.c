@@ -94,6 +94,23 @@ look (const struct cluster_record *before, const struct cluster_record *now)
   }
 }
 
+static void
+store_free (struct store *s)
+{
+  while (s->count > 0)
+    free (s->record[--s->count]);
+}
+
+/* What was stored of the array that is imported. */
+static const struct cluster_record *
+former (const struct cluster_record *r)
+{
+  for (unsigned i = 0; w.no_database && i < newest.count; i++)
+    if (cluster_record_same (newest.record[i], r))
+      return newest.record[i];
+  return NULL;
+}
+
 void
 store_put (const struct cluster_record *r)
 {
@@ -103,7 +120,11 @@ store_put (const struct cluster_record *r)
   for (i = 0; i < s->count && !cluster_record_same (s->record[i], r); i++)
     ;
   if (!r->deleted)
-    look (i < s->count ? s->record[i] : NULL, r);
+    look (i < s->count ? s->record[i] : former (r), r);
+  if (w.no_database && r->kind == CLUSTER_RECORD_ARRAY) {
+    w.no_database = false;
+    store_free (&newest);
+  }
   if (i < s->count)
     free (s->record[i]);
   if (r->deleted) {
@@ -122,7 +143,7 @@ store_put (const struct cluster_record *r)
 static const struct store *
 truth (void)
 {
-  return w.old_database ? &newest : &w.store;
+  return w.old_database || w.no_database ? &newest : &w.store;
 }
 
 const struct cluster_array_record *
@@ -170,13 +191,6 @@ store_disk (const uint8_t uuid[16])
         memcmp (s->record[i]->disk.uuid, uuid, 16) == 0)
       return &s->record[i]->disk;
   return NULL;
-}
-
-static void
-store_free (struct store *s)
-{
-  while (s->count > 0)
-    free (s->record[--s->count]);
 }
 
 static void
@@ -228,6 +242,16 @@ store_unrestore (void)
 {
   store_copy (&w.store, &newest);
   store_free (&newest);
+}
+
+void
+store_lose (void)
+{
+  store_free (&newest);
+  newest = w.store;
+  w.store.count = 0;
+  store_free (&backup);
+  w.no_database = true;
 }
 
 void

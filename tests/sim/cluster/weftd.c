@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/cluster-import.h"
 #include "world.h"
 
 struct pending {
@@ -217,11 +218,37 @@ written (void)
   return a && cluster_array_writer (a);
 }
 
+/* Whoever imports waits until a disk of each place was heard, so that no record only
+ * stands for a disk.  The loss is accepted where nothing is lost, in truth: the disks that
+ * are taken are in-sync, but weftd did not reach one of them, or has not told it the newest
+ * epoch.
+ */
+static void
+prepare_import (struct cluster_import *import)
+{
+  const struct cluster_array_record *a = store_array ();
+  struct cluster_import_plan plan;
+  bool all = true;
+
+  cluster_import_look (w.weftd.engine, import, &plan);
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    const struct cluster_disk_heartbeat *hb = plan.place[m].disk;
+
+    all &= hb != NULL;
+    if (hb && plan.place[m].state == MEMBER_IN_SYNC)
+      import->accept_loss &= a->member[m].state == MEMBER_IN_SYNC &&
+                             memcmp (hb->uuid, a->member[m].disk, 16) == 0;
+  }
+  if (!all)
+    memset (import->array, 0xff, 16); /* no such array is known */
+}
+
 void
 weftd_call (struct call *c)
 {
   struct cluster *e = w.weftd.engine;
   struct cluster_input in = input (++w.weftd.next_op);
+  struct cluster_allow allow = { .writable = true, .failover = true };
 
   c->op = in.op;
   c->next = w.weftd.calls;
@@ -274,6 +301,14 @@ weftd_call (struct call *c)
     break;
   case CALL_REKEY:
     cluster_disk_rekey (e, &in, c->member.disk);
+    break;
+  case CALL_IMPORT:
+    prepare_import (&c->import);
+    cluster_array_import (e, &in, &c->import);
+    break;
+  case CALL_ALLOW:
+    strcpy (allow.node, c->node);
+    cluster_allow_set (e, &in, ARRAY_NAME, &allow, "somebody");
     break;
   case CALL_LEASES:
     cluster_session_leases (e, &in, c->session_id, &c->leases);

@@ -206,6 +206,8 @@ enum call_kind {
   CALL_EVICT,
   CALL_REKEY,
   CALL_LEASES,
+  CALL_IMPORT,
+  CALL_ALLOW,
 };
 struct answer {
   int status; /* 200, 409 ...; 0: no answer came */
@@ -265,6 +267,7 @@ struct call {
     struct cluster_attach attach;
     struct cluster_session_heartbeat session;
     struct cluster_create create;
+    struct cluster_import import;
     struct {
       unsigned member;
       uint64_t round;
@@ -579,6 +582,8 @@ struct disk *place_disk (const struct cluster_array_record *a, unsigned member);
 void store_backup (void);
 bool store_restore (void); /* the backup in place of the store */
 void store_unrestore (void);
+void
+store_lose (void); /* all of it; what was is true until the array is imported */
 void store_forget (void);
 
 /* ---- The judge (oracle.c) ---- */
@@ -709,6 +714,8 @@ struct world {
   unsigned area_only; /* less one, is all that they use; 0: they use all */
   struct store store;
   bool old_database;
+  bool no_database;     /* it is lost, and the array was not imported yet */
+  uint64_t lost_at;     /* when */
   unsigned requests;    /* so far */
   uint64_t hash;        /* of what has happened */
   unsigned read_errors; /* that members have answered */
@@ -736,14 +743,18 @@ extern struct counters {
   /* Where leases come and go: */
   unsigned long long leases, gives, declares, recoveries;
   uint64_t hangs; /* of disks */
+  /* Of the array, when the database was lost: done, refused, with the loss accepted. */
+  unsigned long long imports, import_refusals, imports_forced, imports_never;
 } counters;
 
 void world_begin (uint64_t seed);
 extern bool world_rollbacks; /* in every world */
 extern bool world_rekeys;    /* disks get other keys */
-extern bool world_hard;      /* thrice the usual rate of faults, for longer */
-extern bool world_shared;    /* several hosts write, each a part of the array */
-extern bool world_leases;    /* several hosts share it by leases */
+extern bool
+  world_imports;          /* weftd's database is lost, and the array imported */
+extern bool world_hard;   /* thrice the usual rate of faults, for longer */
+extern bool world_shared; /* several hosts write, each a part of the array */
+extern bool world_leases; /* several hosts share it by leases */
 /* The same, chosen by hand. */
 void world_configure (const struct config *c, uint64_t seed);
 void world_create (void);   /* the array; the hosts begin to attach */
