@@ -19,15 +19,3 @@ export function arrange(disks, layout, groups) {
   return Array.from({ length: rounds }, (_, i) =>
     nodes.flatMap((list) => list[i] ?? [])).flat();
 }
-
-// A host with more than one disk of a group, or null.
-export function crowded(order, groups) {
-  const n = order.length / groups;
-  for (let g = 0; g < groups; g++) {
-    const group = byNode(order.slice(g * n, (g + 1) * n));
-    const many = group.find((list) => list.length > 1);
-    if (many)
-      return many[0].node;
-  }
-  return null;
-}

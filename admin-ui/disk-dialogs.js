@@ -11,18 +11,47 @@ import { bytes } from "./units.js";
 const diskText = (disk) => `${disk.path} on ${disk.node}, ` +
   bytes(disk.size) + (disk.spare_of ? `, spare of ${disk.spare_of}` : "");
 
+// The other member of its group that is on this disk's host.
+function beside(disk, { n, members }, { position }) {
+  const first = position - position % n;
+  return members.slice(first, first + n)
+    .find((m) => m.position !== position && m.node === disk.node);
+}
+
+// Disks of other hosts than those of its group come first: a host is lost as a whole.
 export function replaceDialog(array, member, model) {
-  const disks = model.sorted("disk").filter(isFree);
-  const pick = choice("With the disk", "disk",
-    disks.map((disk) => [disk.uuid, diskText(disk)]));
+  const whole = model.objects.array.get(array);
+  const disks = model.sorted("disk").filter((disk) =>
+    isFree(disk) && (!disk.spare_of || disk.spare_of === array))
+    .map((disk) => ({ disk, other: beside(disk, whole, member) }));
+  disks.sort((a, b) => Boolean(a.other) - Boolean(b.other));
+  const pick = choice("With the disk", "disk", disks.map(({ disk, other }) =>
+    [disk.uuid, diskText(disk) +
+      (other ? `, the host of member ${other.position}` : "")]));
+  const force = forceBox();
   const name = `member ${member.position} of ${array}`;
   const dialog = confirmChoice(`Replace ${name}`,
-    () => replaceMember(array, member.position, pick.input.value),
+    () => replaceMember(array, member.position, pick.input.value,
+                        force.input.checked),
     { label: "Replace it", done: `M${name.slice(1)} is being rebuilt.`,
       parts: [el("p", {}, `Now: ${member.path} on ${member.node}, ` +
         `${member.state}${member.reason ? `: ${member.reason}` : ""}`),
-        pick.node] });
-  pick.input.addEventListener("change", dialog.ask);
+        pick.node, force.node], told: force.told });
+  pick.input.addEventListener("change", () => {
+    force.input.checked = false;
+    dialog.ask();
+  });
+  force.input.addEventListener("change", dialog.ask);
+}
+
+// Where the loss of one host would lose data, weftd wants to be told twice.
+export function forceBox() {
+  const input = el("input", { type: "checkbox", name: "force" });
+  const node = el("label", { class: "choice", hidden: "" }, input,
+    "Do it all the same: the loss of one host then loses data.");
+  return { input, node, told: ({ code }) => {
+    node.hidden = !input.checked && code !== "one-host";
+  } };
 }
 
 export function spareDialog(disk, model) {

@@ -21,6 +21,8 @@ export function createArray(plan) {
     words.push("--dup", plan.dup);
   for (const disk of plan.disks)
     words.push("--disk", disk);
+  if (plan.force)
+    words.push("--force");
   return of(`Create array ${plan.name}`, "POST", "/arrays", plan, words);
 }
 
@@ -41,10 +43,11 @@ export const importArray = (name, array, without, acceptLoss) =>
       ...without.flatMap((member) => ["--without", member]),
       ...(acceptLoss ? ["--accept-loss"] : [])]);
 
-export const replaceMember = (name, member, disk) =>
+export const replaceMember = (name, member, disk, force) =>
   of(`Replace member ${member} of ${name}`, "POST",
-     `${memberAt(name, member)}/replace`, { disk },
-     ["array", "replace", name, member, disk], arrayAt(name));
+     `${memberAt(name, member)}/replace`, { disk, ...force ? { force } : {} },
+     ["array", "replace", name, member, disk, ...force ? ["--force"] : []],
+     arrayAt(name));
 
 export const cancelRebuild = (name, member) =>
   of(`Cancel the rebuild of member ${member} of ${name}`, "POST",

@@ -50,6 +50,8 @@ function whyOf(disk, member, rebuild) {
     why.push("its rebuild is paused until it is told to go on");
   if (member?.held)
     why.push("held out until it is told to join");
+  if (member?.next_disk)
+    why.push(`it is to move to disk ${member.next_disk}`);
   if (member?.spare_at)
     why.push(`a spare takes its place at ${clock(new Date(member.spare_at))}`);
   return why.filter((text) => text).join("; ");
@@ -83,9 +85,7 @@ function showState(cell, { disk, member, rebuild }) {
 
 const ACTIONS = [
   { label: "Replace…", shown: ({ member }) => member,
-    why: ({ member, model }) => member.state === "in-sync" && member.alive &&
-      !member.failed ? "It is in-sync; only a member that is out, silent or " +
-      "failed is replaced." : !hasFree(model) && "No disk is free.",
+    why: ({ model }) => !hasFree(model) && "No disk is free.",
     press: ({ disk, member, model }) =>
       replaceDialog(disk.array, member, model) },
   { label: "Move…", shown: ({ disk }) => disk.array && !disk.alive,

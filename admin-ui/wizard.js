@@ -2,8 +2,9 @@
 
 import { preflight, preflightLines } from "./action.js";
 import { Intent, call } from "./api.js";
-import { arrange, crowded } from "./arrange.js";
+import { arrange } from "./arrange.js";
 import { Dialog, NAME, choice, field } from "./dialog.js";
+import { forceBox } from "./disk-dialogs.js";
 import { el, say, setText } from "./dom.js";
 import { createArray } from "./requests.js";
 import { showShell } from "./shell.js";
@@ -50,7 +51,8 @@ class Wizard {
     setText(this.dialog.button, at === 2 ? "Create it" : "Next");
     setText(this.dialog.error, "");
     this.check();
-    (this.steps[at].querySelector("input, select") ?? this.dialog.button)
+    (this.steps[at].querySelector("input:not([name=force]), select") ??
+     this.dialog.button)
       .focus();
   }
 
@@ -64,8 +66,10 @@ class Wizard {
     }
     if (this.at === 0)
       await this.askLayouts();
-    else
+    else {
+      this.force.input.checked = false;
       await this.review();
+    }
     this.go(this.at + 1);
     return false;
   }
@@ -146,13 +150,17 @@ class Wizard {
       this.groups.input.value = now;
   }
 
+  // Each layout with the disks in its own order.
   async askLayouts() {
     this.showGroups();
-    const answer = await call("POST", "/layouts", {
-      disks: this.chosen().map((d) => d.uuid),
+    const ask = (layout) => call("POST", "/layouts", {
+      disks: this.order(layout).map((d) => d.uuid),
       groups: Number(this.groups.input.value),
       unit: Number(this.unit.input.value) });
-    this.layouts = answer.layouts;
+    const [mirrored, others] = await Promise.all([ask("raid-10"),
+                                                  ask("raid-x")]);
+    this.layouts = others.layouts.map((l) => l.layout !== "raid-10" ? l
+      : mirrored.layouts.find((m) => m.layout === l.layout));
     this.drawLayouts();
   }
 
@@ -172,10 +180,9 @@ class Wizard {
 
   look() {
     const layout = this.layoutOf();
-    const many = layout && crowded(this.order(layout.layout),
-                                   Number(this.groups.input.value));
-    setText(this.warning, many ? `${many} has several disks of one group: ` +
-      "its loss is more than one failure." : "");
+    setText(this.warning, layout?.copies > 1 && layout.hosts_any === 0
+      ? "A host has several disks of one group: its loss would lose data. " +
+        "Choose disks of more hosts, or more groups." : "");
     this.check();
   }
 
@@ -189,7 +196,12 @@ class Wizard {
   reviewStep() {
     this.lines = el("div", { role: "status" });
     this.shell = el("div");
-    return el("div", {}, this.lines, this.shell);
+    this.force = forceBox();
+    this.force.input.addEventListener("change", async () => {
+      await this.review();
+      this.check();
+    });
+    return el("div", {}, this.lines, this.force.node, this.shell);
   }
 
   order(layout) {
@@ -201,7 +213,8 @@ class Wizard {
     const plan = { name: this.name.input.value.trim(), layout,
       unit: Number(this.unit.input.value),
       groups: Number(this.groups.input.value),
-      disks: this.order(layout).map((d) => d.uuid) };
+      disks: this.order(layout).map((d) => d.uuid),
+      ...this.force.input.checked ? { force: true } : {} };
     // The other layouts have one way only.
     return layout === "raid-10" ? { ...plan, dup: this.dup.input.value } : plan;
   }
@@ -210,6 +223,7 @@ class Wizard {
     const request = createArray(this.plan());
     const answer = await preflight(request);
     this.refused = answer.allowed ? null : `weftd would refuse: ${answer.why}`;
+    this.force.told(answer);
     const { plan } = answer;
     const facts = plan ? [["Name", plan.name], ["Layout", plan.layout],
       ["Usable", bytes(plan.capacity.usable)], ["Survives", plan.survives]] : [];

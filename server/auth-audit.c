@@ -264,10 +264,11 @@ static json_t *
 subject_of (const struct request *r)
 {
   const char *pattern = r->route->pattern;
-  char text[2 * NAME_BYTES_MAX + 32];
+  char text[4 * NAME_BYTES_MAX + 32];
 
   if (strstr (pattern, "{member}")) {
-    snprintf (text, sizeof text, "%s/%u", r->name, r->member);
+    snprintf (text, sizeof text, "%s/%u%s%s", r->name, r->member,
+              r->subject[0] ? ", " : "", r->subject);
     return json_string (text);
   }
   if (r->subject[0])

@@ -30,10 +30,12 @@ etag_array (struct loop *l, const struct request *r)
     const struct cluster_member *member = &a->rec.member[m];
 
     json_array_append_new (
-      members, json_pack ("{so sb sb so so}", "disk", text_uuid (member->disk),
-                          "held", member->held, "paused", member->paused,
-                          "floor", text_number (member->floor), "ceiling",
-                          text_number (member->ceiling)));
+      members,
+      json_pack ("{so so sb sb so so}", "disk", text_uuid (member->disk),
+                 "next_disk", text_uuid_or_null (member->next_disk), "held",
+                 member->held, "paused", member->paused, "floor",
+                 text_number (member->floor), "ceiling",
+                 text_number (member->ceiling)));
   }
   return json_pack (
     "{so so so so so so}", "uuid", text_uuid (a->rec.uuid), "spare_after_ms",

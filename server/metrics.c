@@ -151,7 +151,7 @@ cluster_metrics (FILE *f, const struct cluster *c)
 /* ---- Arrays. ---- */
 
 struct exposure {
-  uint64_t exposed, unreachable, lost, bad;
+  uint64_t exposed, unreachable, lost, bad, together;
 };
 
 static void
@@ -175,6 +175,9 @@ array_metrics (FILE *f, const struct cluster *c)
     { "weft_array_lost_bytes", "gauge",
       "Bytes of which no copy is left, even if all silent members return.",
       AT (exposure, lost) },
+    { "weft_array_one_host_bytes", "gauge",
+      "Bytes that have all of their copies on one host, and are lost with it.",
+      AT (exposure, together) },
     { "weft_bad_bytes", "gauge",
       "Bytes in the members' lists of bad ranges, each byte of the array once: "
       "no good copy was found.",
@@ -195,6 +198,7 @@ array_metrics (FILE *f, const struct cluster *c)
     add (&arrays, a, "array=\"%s\"", a->rec.name);
     cluster_array_exposure (a, &e->exposed, &e->unreachable, &e->lost);
     e->bad = cluster_array_bad_bytes (a);
+    cluster_array_hosts_survived (a, &e->together);
     add (&exposures, e, "array=\"%s\"", a->rec.name);
   }
   family (f, "weft_array_state", "gauge",

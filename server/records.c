@@ -102,6 +102,7 @@ static const struct field member_fields[] = {
   { "ceiling", FIELD_NUMBER, AT (ceiling), .optional = true },
   { "imported", FIELD_NUMBER, AT (imported), .optional = true,
     .max = EPOCH_MAX },
+  { "next_disk", FIELD_UUID, AT (next_disk), .optional = true },
   { "moved_from", FIELD_TEXT, AT (moved_from), .optional = true },
   { NULL },
 };

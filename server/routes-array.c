@@ -54,6 +54,7 @@ static const struct field create_fields[] = {
     .max = ARRAY_GROUPS_MAX },
   { "dup", FIELD_WORD, AT (dup), .optional = true, .parse = array_dup_parse,
     .words = "async-client, sync-client" },
+  { "force", FIELD_BOOL, AT (force), .optional = true },
   { NULL },
 };
 #undef AT
@@ -67,7 +68,8 @@ parse_create (struct fields *f, struct request *r)
   create->groups = 1;
   create->dup = DUP_ASYNC_CLIENT;
   fields_take (f, create_fields, create);
-  strcpy (r->subject, create->name);
+  snprintf (r->subject, sizeof r->subject, "%s%s", create->name,
+            create->force ? ", by force" : "");
   parse_disks (f, create);
   if (fields_has (f, "allow"))
     allow_take_list (f, "allow", &create->allow);

@@ -40,13 +40,15 @@ parse_layouts (struct fields *f, struct request *r)
   fields_end (f);
 }
 
-/* How large the disks are; what is made of that needs no engine. */
+/* How large the disks are, and which are on one host; what is made of that needs no
+ * engine.
+ */
 static void
 handle_layouts (struct loop *l, struct request *r)
 {
   const struct cluster_create *create = r->input;
   const struct cluster_disk *d;
-  json_t *bytes;
+  json_t *bytes, *hosts;
 
   if (create->members % create->groups != 0) {
     loop_refuse (l, r, 422, "groups", "groups",
@@ -55,23 +57,27 @@ handle_layouts (struct loop *l, struct request *r)
     return;
   }
   bytes = json_array ();
+  hosts = json_array ();
   for (unsigned m = 0; m < create->members; m++) {
     d = cluster_disk_find (loop_cluster (l), create->disk[m]);
     if (d == NULL) {
       json_decref (bytes);
+      json_decref (hosts);
       loop_refuse (
         l, r, 422, "disks", "unknown-disk",
         "there is no disk of one of these UUIDs: GET /api/v1/disks lists them");
       return;
     }
     json_array_append_new (bytes, text_number (d->rec.data_bytes));
+    json_array_append_new (hosts, json_string (d->rec.node));
   }
-  loop_answer (l, r, 200, json_pack ("{so}", "bytes", bytes));
+  loop_answer (l, r, 200,
+               json_pack ("{so so}", "bytes", bytes, "hosts", hosts));
 }
 
 static json_t *
 view_layout (enum layout_kind kind, const struct cluster_create *create,
-             const uint64_t bytes[])
+             const uint64_t bytes[], const unsigned host[])
 {
   uint64_t least = MEMBER_DATA_BYTES_MAX;
   struct layout_capacity capacity;
@@ -84,11 +90,12 @@ view_layout (enum layout_kind kind, const struct cluster_create *create,
       least = bytes[m];
   if (layout_init (&l, kind, create->members / create->groups, create->groups,
                    create->unit, format_usable (least), why, sizeof why) == -1)
-    return json_pack ("{ss sn sn sn sn sn sn so}", "layout", layout_name (kind),
-                      "capacity", "survives", "failures_any", "write_cost",
-                      "copies", "mttdl_hours", "problem", text_string (why));
+    return json_pack ("{ss sn sn sn sn sn sn sn so}", "layout",
+                      layout_name (kind), "capacity", "survives",
+                      "failures_any", "hosts_any", "write_cost", "copies",
+                      "mttdl_hours", "problem", text_string (why));
   layout_capacity (&l, bytes, &capacity);
-  layout_survives (&l, survives, sizeof survives);
+  layout_survives (&l, host, survives, sizeof survives);
   /* Writes of disks for each small write: the images of n - 1 successive units
    * lie together in raid-x, and are written as one.
    */
@@ -96,10 +103,12 @@ view_layout (enum layout_kind kind, const struct cluster_create *create,
   hours = round (
     durability_mttdl (&l, -log1p (-FAILURES_A_YEAR) / HOURS_A_YEAR,
                       3600 * REBUILD_BYTES_A_SECOND / (double) l.member_bytes));
-  return json_pack ("{ss so ss sI sf sI sf sn}", "layout", layout_name (kind),
-                    "capacity", view_capacity (&capacity), "survives", survives,
-                    "failures_any", (json_int_t) l.copies - 1, "write_cost",
-                    round (writes * 1000) / 1000, "copies",
+  return json_pack ("{ss so ss sI sI sf sI sf sn}", "layout",
+                    layout_name (kind), "capacity", view_capacity (&capacity),
+                    "survives", survives, "failures_any",
+                    (json_int_t) l.copies - 1, "hosts_any",
+                    (json_int_t) layout_hosts (&l, host, NULL) - 1,
+                    "write_cost", round (writes * 1000) / 1000, "copies",
                     (json_int_t) l.copies, "mttdl_hours", hours, "problem");
 }
 
@@ -107,14 +116,20 @@ static json_t *
 finish_layouts (struct loop *l, struct request *r)
 {
   const json_t *list = json_object_get (r->body, "bytes");
+  const json_t *hosts = json_object_get (r->body, "hosts");
   json_t *layouts = json_array ();
   uint64_t bytes[ARRAY_MEMBERS_MAX];
+  unsigned host[ARRAY_MEMBERS_MAX];
 
-  for (size_t m = 0; m < json_array_size (list); m++)
+  for (unsigned m = 0; m < json_array_size (list); m++) {
     bytes[m] = (uint64_t) json_integer_value (json_array_get (list, m));
+    for (host[m] = 0; !json_equal (json_array_get (hosts, host[m]),
+                                   json_array_get (hosts, m));)
+      host[m]++;
+  }
   for (int kind = 0; kind < LAYOUT_KINDS; kind++)
     json_array_append_new (
-      layouts, view_layout ((enum layout_kind) kind, r->input, bytes));
+      layouts, view_layout ((enum layout_kind) kind, r->input, bytes, host));
   return json_pack ("{so}", "layouts", layouts);
 }
 

@@ -4,9 +4,34 @@
 
 #include <config.h>
 
+#include <string.h>
+
 #include "routes-internal.h"
 
 /* ---- Members. ---- */
+
+struct replace_input {
+  bool force;
+};
+
+static void
+parse_replace (struct fields *f, struct request *r)
+{
+  struct replace_input *q = r->input;
+
+  fields_uuid (f, "disk", r->uuid);
+  if (fields_has (f, "force"))
+    fields_bool (f, "force", &q->force);
+  fields_end (f);
+  if (q->force)
+    strcpy (r->subject, "by force");
+}
+
+static bool
+replace_force (const struct request *r)
+{
+  return ((const struct replace_input *) r->input)->force;
+}
 
 static void
 parse_disk_name (struct fields *f, struct request *r)
@@ -15,9 +40,10 @@ parse_disk_name (struct fields *f, struct request *r)
   fields_end (f);
 }
 
-ROUTE_CALL (handle_replace, cluster_member_replace, r->name, r->member, r->uuid)
+ROUTE_CALL (handle_replace, cluster_member_replace, r->name, r->member, r->uuid,
+            replace_force (r))
 ROUTE_PREFLIGHT (preflight_replace, cluster_preflight_replace, r->name,
-                 r->member, r->uuid)
+                 r->member, r->uuid, replace_force (r))
 
 ROUTE_CALL (handle_cancel, cluster_member_cancel, r->name, r->member)
 ROUTE_PREFLIGHT (preflight_cancel, cluster_preflight_cancel, r->name, r->member)
@@ -91,8 +117,8 @@ const struct route routes_rebuild[] = {
     .input = sizeof (struct cluster_member_tune), .parse = parse_member_tune,
     .handle = handle_member_tune },
   { "POST", MEMBER "/replace", .configuration = etag_array,
-    .parse = parse_disk_name, .handle = handle_replace,
-    .preflight = preflight_replace },
+    .input = sizeof (struct replace_input), .parse = parse_replace,
+    .handle = handle_replace, .preflight = preflight_replace },
   { "POST", MEMBER "/cancel", .configuration = etag_array,
     .handle = handle_cancel, .preflight = preflight_cancel },
   { "POST", MEMBER "/join", .configuration = etag_array,

@@ -137,9 +137,10 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
     }
 
   return json_pack (
-    "{sI so ss so so ss so so sb sb sb sb so so sb so so so}", "position",
-    (json_int_t) m, "disk", text_uuid (member->disk), "node", d->rec.node,
-    "path", text_string (d->rec.path), "uri", text_string (d->rec.uri), "state",
+    "{sI so so ss so so ss so so sb sb sb sb so so sb so so so}", "position",
+    (json_int_t) m, "disk", text_uuid (member->disk), "next_disk",
+    text_uuid_or_null (member->next_disk), "node", d->rec.node, "path",
+    text_string (d->rec.path), "uri", text_string (d->rec.uri), "state",
     member_state_name (member->state), "reason", text_or_null (reason), "since",
     text_time (member->since_wall_ms), "alive", d->alive, "failed", d->failed,
     "held", member->held, "paused", member->paused, "spare_at",
@@ -173,6 +174,10 @@ promise (const struct cluster_array *a, const struct cluster_session *s,
     snprintf (text, size,
               "there is one copy of everything: the loss of any host that has "
               "a member loses data");
+  else if (cluster_array_hosts_survived (a, NULL) == 0)
+    snprintf (text, size,
+              "some data has all of its copies on one host: the loss of that "
+              "host loses data");
   else if (a->rec.dup == DUP_SYNC_CLIENT)
     snprintf (text, size,
               "what a client was answered for survives the loss of any one "
@@ -292,7 +297,7 @@ view_array (const struct cluster *c, const struct cluster_array *a)
   const struct cluster_session *s;
   json_t *members = json_array (), *sessions = json_array ();
   json_t *writer = json_null ();
-  char survives[400], waits[1600];
+  char survives[1000], waits[1600];
   uint64_t exposed, unreachable, lost;
 
   for (unsigned m = 0; m < a->layout.members; m++)
@@ -307,14 +312,16 @@ view_array (const struct cluster *c, const struct cluster_array *a)
   cluster_array_exposure (a, &exposed, &unreachable, &lost);
   cluster_array_survives (a, survives, sizeof survives);
   return json_pack (
-    "{ss so ss ss ss sI sI so so so so ss so so so so so so so so so so so so "
+    "{ss so ss ss ss sI sI so so so so ss sI so so so so so so so so so so so "
+    "so "
     "so so}",
     "name", r->name, "uuid", text_uuid_or_null (r->uuid), "state",
     cluster_array_state (a), "layout", layout_name (r->layout), "dup",
     array_dup_name (r->dup), "n", (json_int_t) r->n, "groups",
     (json_int_t) r->groups, "unit", text_number (r->unit), "size",
     text_number (a->layout.size), "member_bytes", text_number (r->member_bytes),
-    "capacity", array_capacity (a), "survives", survives, "epoch",
+    "capacity", array_capacity (a), "survives", survives, "hosts_survived",
+    (json_int_t) cluster_array_hosts_survived (a, NULL), "epoch",
     text_number (r->epoch), "members", members, "spares", view_spares (c, a),
     "spare_after_s", text_number (r->spare_after_ms / 1000), "session", writer,
     "sessions", sessions, "exposed_bytes", text_number (exposed),

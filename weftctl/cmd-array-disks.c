@@ -39,19 +39,27 @@ cmd_array_replace (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
   char path[CTL_PATH_BYTES], uuid[FORMAT_UUID_TEXT_BYTES];
-  json_t *array;
+  json_t *request, *array = NULL;
   unsigned member;
+  bool moves;
   int r = ctl_member_path (args, "/replace", &member, path);
 
   if (r == EXIT_OK)
     r = ctl_find_disk (ctl, args_plain (args, 2), uuid);
   if (r != EXIT_OK)
     return r;
-  r = ctl_change (ctl, "POST", path, json_pack ("{s:s}", "disk", uuid), &array);
-  return ctl_say (ctl, r, array,
-                  "array %s: disk %s is member %u now, and is rebuilt; weftctl "
-                  "rebuild wait %s %u waits for it",
-                  name, uuid, member, name, member);
+  request = json_pack ("{s:s}", "disk", uuid);
+  if (args_switch (args, "force"))
+    json_object_set_new (request, "force", json_true ());
+  r = ctl_change (ctl, "POST", path, request, &array);
+  moves = json_has (json_array_get (json_object_get (array, "members"), member),
+                    "next_disk");
+  return ctl_say (
+    ctl, r, array,
+    "array %s: disk %s %s member %u%s; weftctl rebuild wait %s %u "
+    "waits for it",
+    name, uuid, moves ? "is to be" : "is", member,
+    moves ? ", which moves to it" : " now, and is rebuilt", name, member);
 }
 
 int

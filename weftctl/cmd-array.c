@@ -68,6 +68,8 @@ print_rebuilds (const json_t *array)
     if (json_yes (v, "held"))
       printf ("  %zu is held out: weftctl rebuild join %s %zu takes it back\n",
               i, json_text (array, "name"), i);
+    if (json_has (v, "next_disk"))
+      printf ("  %zu is to move to disk %s\n", i, json_text (v, "next_disk"));
     if (json_has (v, "spare_at"))
       printf ("  a spare takes the place of %zu at %s\n", i,
               json_text (v, "spare_at"));
@@ -262,6 +264,8 @@ create_request (struct ctl *ctl, const struct args *args, json_t **request)
     ctl_error ("the array's name and --dup must be UTF-8");
     r = EXIT_USAGE;
   }
+  if (r == EXIT_OK && args_switch (args, "force"))
+    json_object_set_new (*request, "force", json_true ());
   if (r == EXIT_OK && allow)
     r = allow_request (allow, *request);
   return r;

@@ -201,7 +201,8 @@ look (struct wait *w, const json_t *array, bool *done)
                json_array_size (json_object_get (array, "members")) - 1);
     return EXIT_USAGE;
   }
-  *done = strcmp (json_text (member, "state"), "in-sync") == 0;
+  *done = strcmp (json_text (member, "state"), "in-sync") == 0 &&
+          !json_has (member, "next_disk");
   if (*done)
     return EXIT_OK;
   if (json_yes (member, "held")) {

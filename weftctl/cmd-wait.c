@@ -64,7 +64,8 @@ look_at_array (struct wait *w, const json_t *reply, bool *done)
   json_array_foreach (json_object_get (array, "members"), i, m) {
     const json_t *rebuild = json_object_get (m, "rebuild");
 
-    not_in_sync += strcmp (json_text (m, "state"), "in-sync") != 0;
+    not_in_sync += strcmp (json_text (m, "state"), "in-sync") != 0 ||
+                   json_has (m, "next_disk");
     total += json_number (rebuild, "total_bytes");
     todo += json_number (rebuild, "todo_bytes");
   }

@@ -55,6 +55,31 @@ plan_disk (struct cluster *c, const struct cluster_create *create, unsigned m,
   return -1;
 }
 
+/* The loss of one host would lose data, and not all disks are of one host. */
+static bool
+refuse_together (const struct cluster *c, const struct cluster_array *a,
+                 struct cluster_problem *p)
+{
+  uint64_t together;
+  unsigned first = 0;
+  char bytes[32];
+
+  cluster_array_hosts_survived (a, &together);
+  if (together == 0 || cluster_place_one_host (c, a))
+    return false;
+  while (cluster_place_harm_now (a, first) == 0)
+    first++;
+  cluster_problem_set (
+    p, CLUSTER_CONFLICT, "one-host",
+    "%s of array %s would have all of their copies on one host, such as %s: "
+    "take disks of more hosts, have disks of different hosts in each group "
+    "(their order, and groups), or force it",
+    cluster_bytes_words (together, bytes, sizeof bytes), a->rec.name,
+    a->disk[first]->rec.node)
+    ->field = "disks";
+  return true;
+}
+
 int
 cluster_array_plan (struct cluster *c, const struct cluster_create *create,
                     struct cluster_array *a, struct cluster_problem *p)
@@ -116,6 +141,8 @@ cluster_array_plan (struct cluster *c, const struct cluster_create *create,
   a->rec.allow = create->allow;
   if (!create->allow.listed)
     cluster_allowed_begin (a, &a->rec.allow);
+  if (!create->force && refuse_together (c, a, p))
+    return -1;
   for (unsigned m = 0; m < create->members; m++)
     a->rec.member[m].fence = a->rec.member[m].lapse = a->rec.member[m].life =
       a->rec.epoch;
@@ -151,6 +178,8 @@ cluster_array_create (struct cluster *c, const struct cluster_input *in,
                       const struct cluster_create *create)
 {
   struct cluster_array *a = alloc_zeroed (sizeof *a);
+  uint64_t together;
+  char bytes[32];
 
   cluster_begin (c, in);
   if (cluster_array_create_refused (c, in->op, create, a))
@@ -166,6 +195,12 @@ cluster_array_create (struct cluster *c, const struct cluster_input *in,
     cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
                  "Array %s was created: %s over %u members.", a->rec.name,
                  layout_name (a->rec.layout), a->layout.members);
+    cluster_array_hosts_survived (a, &together);
+    if (together > 0)
+      cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+                   "%s of array %s have all of their copies on one host.",
+                   cluster_bytes_words (together, bytes, sizeof bytes),
+                   a->rec.name);
     cluster_reply_array (c, in->op, a);
   }
   cluster_end (c);

@@ -166,12 +166,81 @@ name_spared (const struct cluster_array *a, bool gone[], char *text,
 }
 
 void
+cluster_array_hosts (const struct cluster_array *a, unsigned host[])
+{
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    host[m] = m;
+    for (unsigned k = 0; k < m && host[m] == m; k++)
+      if (cluster_disk_beside (a->disk[m], a->disk[k]->rec.node))
+        host[m] = host[k];
+  }
+}
+
+unsigned
+cluster_array_hosts_survived (const struct cluster_array *a, uint64_t *together)
+{
+  unsigned host[ARRAY_MEMBERS_MAX], survived;
+
+  cluster_array_hosts (a, host);
+  survived = layout_hosts (&a->layout, host, together) - 1;
+  if (together && a->layout.copies == 1)
+    *together = 0; /* its disks are as good as apart */
+  return survived;
+}
+
+/* ", but not the loss of host n1": hosts whose loss takes data that the loss of no single
+ * one of their members takes.  Returns how many there are.
+ */
+static unsigned
+name_hosts (const struct cluster_array *a, bool gone[], char *text, size_t size)
+{
+  const uint64_t now = layout_loss (&a->layout, gone, NULL);
+  unsigned host[ARRAY_MEMBERS_MAX], count = 0;
+  size_t used = 0;
+
+  text[0] = '\0';
+  cluster_array_hosts (a, host);
+  for (unsigned h = 0; h < a->layout.members; h++) {
+    bool all[ARRAY_MEMBERS_MAX], single = false;
+    unsigned members = 0;
+
+    memcpy (all, gone, sizeof all);
+    for (unsigned m = h; m < a->layout.members; m++) {
+      if (host[m] != h || gone[m])
+        continue;
+      members++;
+      all[m] = gone[m] = true;
+      single |= layout_loss (&a->layout, gone, NULL) > now;
+      gone[m] = false;
+    }
+    if (members < 2 || single || layout_loss (&a->layout, all, NULL) == now)
+      continue;
+    if (count++ < 2)
+      used += (size_t) snprintf (text + used, size - used, "%s%s",
+                                 count == 1 ? ", but not the loss of host "
+                                            : " or ",
+                                 a->disk[h]->rec.node);
+  }
+  if (count > 2)
+    snprintf (text + used, size - used, " or %u others", count - 2);
+  return count;
+}
+
+void
 cluster_array_survives (const struct cluster_array *a, char *text, size_t size)
 {
   bool out[ARRAY_MEMBERS_MAX], gone[ARRAY_MEMBERS_MAX], any = false;
-  char whole[200], spared[120];
+  bool none[ARRAY_MEMBERS_MAX] = { false };
+  char whole[400], spared[120], hosts[180] = "";
+  unsigned host[ARRAY_MEMBERS_MAX];
+  bool apart = cluster_array_hosts_survived (a, NULL) > 0;
+  size_t used;
 
-  layout_survives (&a->layout, whole, sizeof whole);
+  cluster_array_hosts (a, host);
+  layout_survives (&a->layout, apart ? host : NULL, whole, sizeof whole);
+  used = strlen (whole);
+  if (!apart && a->layout.copies > 1)
+    name_hosts (a, none, whole + used, sizeof whole - used);
   cluster_array_missing (a, out, gone);
   for (unsigned m = 0; m < a->layout.members; m++)
     any |= gone[m];
@@ -182,12 +251,13 @@ cluster_array_survives (const struct cluster_array *a, char *text, size_t size)
               "no more: some data cannot be reached (when all "
               "members are in-sync: %s)",
               whole);
-  else
-    snprintf (text, size, "%s (when all members are in-sync: %s)",
-              name_spared (a, gone, spared, sizeof spared)
-                ? spared
-                : "no further loss now",
-              whole);
+  else {
+    any = name_spared (a, gone, spared, sizeof spared);
+    if (any)
+      name_hosts (a, gone, hosts, sizeof hosts);
+    snprintf (text, size, "%s%s (when all members are in-sync: %s)",
+              any ? spared : "no further loss now", hosts, whole);
+  }
 }
 
 void

@@ -1,9 +1,10 @@
-/* cluster-drain.c: members move away from a node that is being drained.
+/* cluster-drain.c: members move away from a node that is being drained, and to the disks
+ * that an administrator has ordered for them.
  *
  *   in-sync ──► out ──► its place is another disk's ──► joining ──► in-sync
  *
  * Nothing is remembered between the steps: whatever is due follows from the
- * node's record and the states of the members, whenever weftd looks.  One that
+ * node's or the member's record and the states of the members, whenever weftd looks.  One that
  * was put out, and for which there is no disk any more, is taken back like any
  * other that is well (cluster-rebuild.c).  One whose new disk is lost before it
  * is in-sync moves on to another.
@@ -21,38 +22,6 @@
 #include "cluster-internal.h"
 
 /* ---- Where to. ---- */
-
-/* Is another member of its group on this node? */
-static bool
-beside (const struct cluster_array *a, unsigned member, const char *node)
-{
-  unsigned first = member - member % a->layout.n;
-
-  for (unsigned m = first; m < first + a->layout.n; m++)
-    if (m != member && strcmp (a->disk[m]->rec.node, node) == 0)
-      return true;
-  return false;
-}
-
-/* Better: on a node without a member of the group; a spare of the array; no
- * larger than it must be.
- */
-static bool
-better (const struct cluster_array *a, unsigned member,
-        const struct cluster_disk *d, const struct cluster_disk *than)
-{
-  bool near, is_spare;
-
-  if (than == NULL)
-    return true;
-  near = beside (a, member, d->rec.node);
-  if (near != beside (a, member, than->rec.node))
-    return !near;
-  is_spare = !cluster_uuid_is_zero (d->rec.spare_of);
-  if (is_spare == cluster_uuid_is_zero (than->rec.spare_of))
-    return is_spare;
-  return d->rec.data_bytes < than->rec.data_bytes;
-}
 
 /* The disk that a drain gave it is lost: it has failed, or been away for as long
  * as the array allows.  Nothing on it is needed.
@@ -86,13 +55,13 @@ cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
 {
   struct cluster_disk *d, *best = NULL;
   struct cluster_problem p;
-  bool apart = true; /* every member of the group is on a node of its own */
+  bool apart = true; /* the group loses nothing with any one host */
   unsigned first = member - member % a->layout.n;
   unsigned small = 0, taken = 0, given = 0;
   char bytes[32], others[48] = "";
 
   for (unsigned m = first; m < first + a->layout.n; m++)
-    apart &= !beside (a, m, a->disk[m]->rec.node);
+    apart &= cluster_place_harm_now (a, m) == 0;
   TAILQ_FOREACH (d, &c->disks, link) {
     bool promise = false;
 
@@ -106,11 +75,11 @@ cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
       continue;
     if (d->rec.data_bytes < a->rec.member_bytes)
       small++;
-    else if (apart && beside (a, member, d->rec.node))
+    else if (apart && cluster_place_harm (a, member, d->rec.node) > 0)
       taken++;
     else if (promise)
       given++;
-    else if (better (a, member, d, best))
+    else if (cluster_place_better (a, member, d, best))
       best = d;
   }
   if (best)
@@ -229,35 +198,96 @@ hindered (const struct cluster *c, const struct cluster_array *a,
 }
 
 bool
+cluster_drain_hinders (const struct cluster *c, const struct cluster_array *a,
+                       unsigned member, char *text, size_t size, bool *passes)
+{
+  enum hold hold = hindered (c, a, member, text, size);
+
+  *passes = hold == HOLD_PASSES;
+  return hold != HOLD_NONE;
+}
+
+/* The disk that was ordered for the member has become another's, or is forgotten. */
+static bool
+call_off (struct cluster *c, struct cluster_array *a, unsigned member)
+{
+  uint8_t *next = a->rec.member[member].next_disk;
+  const struct cluster_disk *d = cluster_disk_find (c, next);
+
+  if (cluster_uuid_is_zero (next) ||
+      (d && d->array == NULL &&
+       (cluster_uuid_is_zero (d->rec.spare_of) ||
+        cluster_uuid_equal (d->rec.spare_of, a->rec.uuid))))
+    return false;
+  memset (next, 0, 16);
+  cluster_put_array (c, a);
+  cluster_changed_array (c, a);
+  cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+               "Member %u of array %s does not move: the disk that was to have "
+               "its place is not free any more.",
+               member, a->rec.name);
+  return true;
+}
+
+/* The disk to which the member is to move now; NULL: to none.  why: what to say of a
+ * member that is put out for it.
+ */
+static struct cluster_disk *
+moves_to (const struct cluster *c, const struct cluster_array *a,
+          unsigned member, char *why, size_t why_size)
+{
+  const uint8_t *next = a->rec.member[member].next_disk;
+  struct cluster_disk *to;
+  char text[768];
+
+  if (!cluster_uuid_is_zero (next)) {
+    to = cluster_disk_find (c, next);
+    if (!cluster_place_fits (c, a, to))
+      return NULL;
+    snprintf (why, why_size, "its place is to be another disk's");
+  }
+  else {
+    if (!cluster_node_is_draining (c, leaves (c, a, member)))
+      return NULL;
+    to = cluster_drain_pick (c, a, member, NULL, text, sizeof text);
+    snprintf (why, why_size, "node %s is being drained", leaves (c, a, member));
+  }
+  return hindered (c, a, member, text, sizeof text) == HOLD_NONE ? to : NULL;
+}
+
+bool
 cluster_drain_move (struct cluster *c, struct cluster_array *a)
 {
-  char text[768], from[NAME_BYTES_MAX + 1], words[320], old[320];
+  char why[128], from[NAME_BYTES_MAX + 1], words[320], old[320];
   struct cluster_member *r;
-  struct cluster_disk *to;
   struct cluster_node *n;
+  struct cluster_disk *to;
 
   TAILQ_FOREACH (n, &c->nodes, link)
     if (n->rec.draining)
       break;
-  for (unsigned m = 0; n && m < a->layout.members; m++) {
+  for (unsigned m = 0; m < a->layout.members; m++) {
     r = &a->rec.member[m];
-    snprintf (from, sizeof from, "%s", leaves (c, a, m));
-    if (!cluster_node_is_draining (c, from) ||
-        hindered (c, a, m, text, sizeof text) != HOLD_NONE ||
-        (to = cluster_drain_pick (c, a, m, NULL, text, sizeof text)) == NULL)
+    if (n == NULL && cluster_uuid_is_zero (r->next_disk))
+      continue;
+    if (call_off (c, a, m))
+      return true;
+    to = moves_to (c, a, m, why, sizeof why);
+    if (to == NULL)
       continue;
     if (r->state != MEMBER_OUT) {
-      snprintf (text, sizeof text, "node %s is being drained", from);
-      cluster_member_put_out (c, a, m, text);
+      cluster_member_put_out (c, a, m, why);
       return true; /* it is out when the change is COMMITted */
     }
+    snprintf (from, sizeof from, "%s", leaves (c, a, m));
     cluster_disk_words (a->disk[m], old, sizeof old);
     cluster_member_give (c, a, m, to);
     /* The member may have been on its way here from another node that is drained.
      * That node counts as drained only when the data is elsewhere.
      */
     if (!cluster_node_is_draining (c, r->moved_from))
-      snprintf (r->moved_from, sizeof r->moved_from, "%s", from);
+      snprintf (r->moved_from, sizeof r->moved_from, "%s",
+                cluster_node_is_draining (c, from) ? from : "");
     cluster_put_array (c, a);
     cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
                  "Member %u of array %s moves from node %s to %s; it was %s.",

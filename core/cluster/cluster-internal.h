@@ -247,6 +247,8 @@ void cluster_disk_insert (struct cluster *c, struct cluster_disk *d);
 void cluster_disk_free (struct cluster *c, struct cluster_disk *d);
 /* Does the disk only stand for a member that an import did not find? */
 bool cluster_disk_is_name (const struct cluster_disk *d);
+/* Is it known to be on this node? */
+bool cluster_disk_beside (const struct cluster_disk *d, const char *node);
 void cluster_array_insert (struct cluster *c, struct cluster_array *a);
 void cluster_array_free (struct cluster *c, struct cluster_array *a);
 void cluster_session_insert (struct cluster *c, struct cluster_session *s);
@@ -433,6 +435,10 @@ void cluster_array_missing (const struct cluster_array *a, bool out[],
 void cluster_array_without (const struct cluster *c,
                             const struct cluster_array *a, const bool which[],
                             uint64_t *exposed, uint64_t *unreachable);
+/* host[m]: the first member that is on the same host as member m.  A disk that only
+ * stands for a member's counts as on a host of its own.
+ */
+void cluster_array_hosts (const struct cluster_array *a, unsigned host[]);
 /* Change the states so that this member goes out.  Where there are more than two
  * copies, joining members of its group go out as well: they may have copied from it
  * what the third copy lacks.
@@ -903,6 +909,42 @@ bool cluster_disk_usable (const struct cluster *c, const struct cluster_disk *d,
 void cluster_disk_is_spare (const struct cluster *c,
                             const struct cluster_disk *d,
                             struct cluster_problem *p);
+/* Is another member of its group on this node? */
+bool cluster_place_beside (const struct cluster_array *a, unsigned member,
+                           const char *node);
+/* How many bytes more would be lost with this node, if the member were on it?  The same
+ * where it is now.
+ */
+uint64_t cluster_place_harm (const struct cluster_array *a, unsigned member,
+                             const char *node);
+uint64_t cluster_place_harm_now (const struct cluster_array *a,
+                                 unsigned member);
+/* Could the disk become a member, or is it a spare of the array that could? */
+bool cluster_place_fits (const struct cluster *c, const struct cluster_array *a,
+                         const struct cluster_disk *d);
+/* Is d the better place for the member (than: NULL: of none)?  Better: where the loss of
+ * its host costs less; where no member of the group is; a spare of the array; no larger
+ * than it must be.
+ */
+bool cluster_place_better (const struct cluster_array *a, unsigned member,
+                           const struct cluster_disk *d,
+                           const struct cluster_disk *than);
+/* Are all of the array's disks on one host, and all that could be members, too?  So it is
+ * where somebody tries Weft on one host.
+ */
+bool cluster_place_one_host (const struct cluster *c,
+                             const struct cluster_array *a);
+/* Are copies on one host that need not be?  The disk to move *member to; NULL: none would
+ * make it better.
+ */
+struct cluster_disk *cluster_place_mends (const struct cluster *c,
+                                          const struct cluster_array *a,
+                                          unsigned *member);
+/* Would this disk make the loss of a host cost more than it does?  Then *p says so. */
+bool cluster_place_refused (const struct cluster *c,
+                            const struct cluster_array *a, unsigned member,
+                            const struct cluster_disk *d,
+                            struct cluster_problem *p);
 void cluster_array_link (struct cluster *c, struct cluster_array *a);
 /* The disk of this member is no member any more, and is to forget the array. */
 void cluster_array_unlink (struct cluster *c, struct cluster_array *a,
@@ -950,11 +992,17 @@ uint64_t cluster_rebuild_gone_live_ms (const struct cluster *c,
 
 /* cluster-drain.c */
 /* A rule that cluster-settle.c applies: members move away from nodes that are
- * drained, a step at a time.
+ * drained, and to disks that were ordered for them, a step at a time.
  */
 bool cluster_drain_move (struct cluster *c, struct cluster_array *a);
 /* This member is in-sync (its record says so): its move is over. */
 void cluster_drain_arrived (struct cluster *c, struct cluster_member *member);
+/* Can the member not leave its place now?  Then text says what is waited for.  passes: it
+ * goes by, and nobody need do anything.
+ */
+bool cluster_drain_hinders (const struct cluster *c,
+                            const struct cluster_array *a, unsigned member,
+                            char *text, size_t size, bool *passes);
 /* The disk that this member is to move to.  promised: disks that it can't be, for
  * they are other members' (a NULL ends the list).  NULL: there is none, and `why`
  * says what is waited for.
@@ -1186,7 +1234,7 @@ bool cluster_service_drop_refused (struct cluster *c, uint64_t op,
 /* Refuse what an administrator asks for, if it can't be done.  True: refused. */
 bool cluster_member_replace_refused (struct cluster *c, uint64_t op,
                                      const char *array, unsigned member,
-                                     const uint8_t disk[16]);
+                                     const uint8_t disk[16], bool force);
 bool cluster_member_cancel_refused (struct cluster *c, uint64_t op,
                                     const char *array, unsigned member);
 

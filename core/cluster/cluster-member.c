@@ -74,6 +74,20 @@ refuse_disk (struct cluster *c, uint64_t op, const struct cluster_array *a,
   return true;
 }
 
+/* It is on a host that is not to have this member, too. */
+static bool
+refuse_beside (struct cluster *c, uint64_t op, const struct cluster_array *a,
+               unsigned member, const struct cluster_disk *d)
+{
+  struct cluster_problem p;
+
+  if (!cluster_place_refused (c, a, member, d, &p))
+    return false;
+  p.field = "disk";
+  cluster_problem_send (c, op, &p);
+  return true;
+}
+
 /* A member that is just changing its state is let be. */
 static bool
 refuse_changing (struct cluster *c, uint64_t op, const struct cluster_array *a,
@@ -99,25 +113,40 @@ refuse_going (struct cluster *c, uint64_t op, const struct cluster_array *a,
          cluster_doubt_refuse (c, op, a);
 }
 
-/* An in-sync member is let be, unless it is gone, and nobody uses the array who
- * would say so.
+/* Does it serve, so that it moves without ever being missed? */
+static bool
+moves (const struct cluster_array *a, unsigned member)
+{
+  const struct cluster_disk *d = a->disk[member];
+
+  return a->rec.member[member].state == MEMBER_IN_SYNC && d->alive &&
+         !d->failed;
+}
+
+/* An in-sync member is let be, unless its group is whole; or it is gone, and nobody uses
+ * the array who would say so.
  */
 static bool
 refuse_in_sync (struct cluster *c, uint64_t op, const struct cluster_array *a,
                 unsigned member)
 {
   const struct cluster_disk *d = a->disk[member];
-  char words[320];
+  char words[320], text[768];
+  bool passes;
 
   if (a->rec.member[member].state != MEMBER_IN_SYNC)
     return false;
   cluster_disk_words (d, words, sizeof words);
-  if (d->alive && !d->failed)
+  if (moves (a, member)) {
+    if (refuse_changing (c, op, a, member))
+      return true;
+    if (!cluster_drain_hinders (c, a, member, text, sizeof text, &passes))
+      return false;
     cluster_refuse (c, op, CLUSTER_CONFLICT, "in-sync",
-                    "member %u of array %s (%s) is in-sync and serves: to move "
-                    "it to another disk, drain its node, or stop its member "
-                    "process first",
-                    member, a->rec.name, words);
+                    "member %u of array %s (%s) is in-sync and serves, and "
+                    "can't move now: that waits for %.300s",
+                    member, a->rec.name, words, text);
+  }
   else if (!cluster_array_can_leave_out (a, member))
     cluster_refuse (c, op, CLUSTER_CONFLICT, "last-copy",
                     "member %u of array %s (%s) has the only copy that is left "
@@ -137,7 +166,7 @@ refuse_in_sync (struct cluster *c, uint64_t op, const struct cluster_array *a,
 bool
 cluster_member_replace_refused (struct cluster *c, uint64_t op,
                                 const char *array, unsigned member,
-                                const uint8_t disk[16])
+                                const uint8_t disk[16], bool force)
 {
   const struct cluster_disk *d = cluster_disk_find (c, disk);
   const struct cluster_array *a = find (c, op, array, member);
@@ -145,10 +174,12 @@ cluster_member_replace_refused (struct cluster *c, uint64_t op,
   if (a == NULL)
     return true;
   if (a->rec.ready)
-    return a->disk[member] != d && (refuse_in_sync (c, op, a, member) ||
-                                    refuse_going (c, op, a, member) ||
-                                    refuse_changing (c, op, a, member) ||
-                                    refuse_disk (c, op, a, d, disk));
+    return a->disk[member] != d &&
+           (refuse_in_sync (c, op, a, member) ||
+            refuse_going (c, op, a, member) ||
+            refuse_changing (c, op, a, member) ||
+            refuse_disk (c, op, a, d, disk) ||
+            (!force && refuse_beside (c, op, a, member, d)));
   cluster_refuse (c, op, CLUSTER_CONFLICT, "not-ready",
                   "array %s is still being made: delete it, and create it "
                   "with the other disk",
@@ -159,26 +190,37 @@ cluster_member_replace_refused (struct cluster *c, uint64_t op,
 void
 cluster_member_replace (struct cluster *c, const struct cluster_input *in,
                         const char *array, unsigned member,
-                        const uint8_t disk[16])
+                        const uint8_t disk[16], bool force)
 {
   struct cluster_disk *d = cluster_disk_find (c, disk);
   struct cluster_array *a = cluster_array_find (c, array);
   char words[320], old[320];
 
   cluster_begin (c, in);
-  if (cluster_member_replace_refused (c, in->op, array, member, disk))
+  if (cluster_member_replace_refused (c, in->op, array, member, disk, force))
     ;
-  else if (a->disk[member] == d)
-    cluster_reply_array (c, in->op, a); /* it was asked for before, and done */
+  else if (a->disk[member] == d) {
+    memset (a->rec.member[member].next_disk, 0, 16);
+    done (c, in->op, a);
+  }
   else {
     cluster_disk_words (a->disk[member], old, sizeof old);
-    cluster_member_put_out (c, a, member, "it was replaced");
-    cluster_settle (c);
-    assert (a->rec.member[member].state == MEMBER_OUT);
-    cluster_member_give (c, a, member, d);
-    cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
-                 "Member %u of array %s is now %s; it was %s.", member,
-                 a->rec.name, cluster_disk_words (d, words, sizeof words), old);
+    cluster_disk_words (d, words, sizeof words);
+    if (moves (a, member)) {
+      memcpy (a->rec.member[member].next_disk, disk, 16);
+      cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+                   "Member %u of array %s is to move to %s.", member,
+                   a->rec.name, words);
+    }
+    else {
+      cluster_member_put_out (c, a, member, "it was replaced");
+      cluster_settle (c);
+      assert (a->rec.member[member].state == MEMBER_OUT);
+      cluster_member_give (c, a, member, d);
+      cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+                   "Member %u of array %s is now %s; it was %s.", member,
+                   a->rec.name, words, old);
+    }
     done (c, in->op, a);
   }
   cluster_end (c);

@@ -130,6 +130,12 @@ cluster_disk_is_name (const struct cluster_disk *d)
   return d->rec.size == 0;
 }
 
+bool
+cluster_disk_beside (const struct cluster_disk *d, const char *node)
+{
+  return !cluster_disk_is_name (d) && strcmp (d->rec.node, node) == 0;
+}
+
 struct cluster_array *
 cluster_array_find (const struct cluster *c, const char *name)
 {

@@ -155,32 +155,25 @@ cluster_preflight_create (struct cluster *c, const struct cluster_input *in,
                           struct cluster_array *plan,
                           struct cluster_preflight *f)
 {
-  bool which[ARRAY_MEMBERS_MAX];
-  char survives[200], size[32];
-  unsigned first;
+  char survives[600], size[32];
+  uint64_t together;
 
   begin (c, in, f, create->name);
   cluster_array_create_refused (c, in->op, create, plan);
   if (!end (c, f))
     return;
-  layout_survives (&plan->layout, survives, sizeof survives);
+  cluster_array_survives (plan, survives, sizeof survives);
   line (f, "Array %s is made of %u disks, which hold nothing: %s of %s.",
         plan->rec.name, plan->layout.members,
         cluster_bytes_words (plan->layout.size, size, sizeof size),
         layout_name (plan->rec.layout));
   line (f, "It survives the loss of %s.", survives);
-  /* A node is lost as a whole: would one take data with it? */
-  for (unsigned m = 0; plan->layout.copies > 1 && m < plan->layout.members;
-       m++) {
-    cluster_array_on_node (plan, plan->disk[m]->rec.node, which);
-    for (first = 0; !which[first]; first++)
-      ;
-    if (first == m && layout_loss (&plan->layout, which, NULL) > 0)
-      line (f,
-            "The loss of node %s would lose data: it has disks that hold "
-            "copies of each other. Take disks of more nodes, or another order.",
-            plan->disk[m]->rec.node);
-  }
+  cluster_array_hosts_survived (plan, &together);
+  if (together)
+    line (f,
+          "%s of it have all of their copies on one host: take disks of more "
+          "hosts, or another order.",
+          cluster_bytes_words (together, size, sizeof size));
 }
 
 void
@@ -247,7 +240,7 @@ say_move (const struct cluster *c, const struct cluster_array *a,
 {
   bool which[ARRAY_MEMBERS_MAX] = { false };
   char words[320], bytes[32];
-  uint64_t exposed;
+  uint64_t exposed, harm;
 
   which[member] = true;
   cluster_array_without (c, a, which, &exposed, NULL);
@@ -263,6 +256,14 @@ say_move (const struct cluster *c, const struct cluster_array *a,
                                : "a single copy");
   line (f, "What %s holds of the array is given up.",
         cluster_disk_words (a->disk[member], words, sizeof words));
+  harm = cluster_place_harm (a, member, to->rec.node);
+  if (harm)
+    line (
+      f,
+      "From then on the loss of host %s loses %s of array %s: other members "
+      "of the group are there.",
+      to->rec.node, cluster_bytes_words (harm, bytes, sizeof bytes),
+      a->rec.name);
 }
 
 void
@@ -348,13 +349,14 @@ cluster_preflight_allow (struct cluster *c, const struct cluster_input *in,
 void
 cluster_preflight_replace (struct cluster *c, const struct cluster_input *in,
                            const char *array, unsigned member,
-                           const uint8_t disk[16], struct cluster_preflight *f)
+                           const uint8_t disk[16], bool force,
+                           struct cluster_preflight *f)
 {
   const struct cluster_array *a = cluster_array_find (c, array);
   const struct cluster_disk *d = cluster_disk_find (c, disk);
 
   begin (c, in, f, array);
-  cluster_member_replace_refused (c, in->op, array, member, disk);
+  cluster_member_replace_refused (c, in->op, array, member, disk, force);
   if (!end (c, f))
     return;
   if (a->disk[member] == d)

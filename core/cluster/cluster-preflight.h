@@ -46,7 +46,7 @@ void cluster_preflight_allow (struct cluster *c, const struct cluster_input *in,
 void cluster_preflight_replace (struct cluster *c,
                                 const struct cluster_input *in,
                                 const char *array, unsigned member,
-                                const uint8_t disk[16],
+                                const uint8_t disk[16], bool force,
                                 struct cluster_preflight *f);
 void cluster_preflight_cancel (struct cluster *c,
                                const struct cluster_input *in,

@@ -338,19 +338,20 @@ cluster_rebuild_take_back (struct cluster *c, struct cluster_array *a)
 
 /* ---- Spares. ---- */
 
-/* The smallest that is large enough: larger ones may be needed elsewhere. */
+/* A spare beside another member of the group is taken where there is no better one: while
+ * the member is out, the loss of any host with the other copies loses data, and then only
+ * that of this one does (docs/DESIGN.md 8.6).
+ */
 static struct cluster_disk *
-spare_pick (const struct cluster *c, const struct cluster_array *a)
+spare_pick (const struct cluster *c, const struct cluster_array *a,
+            unsigned member)
 {
   struct cluster_disk *d, *best = NULL;
 
   TAILQ_FOREACH (d, &c->disks, link)
-    if (cluster_uuid_equal (d->rec.spare_of, a->rec.uuid) && d->heard &&
-        d->alive && !d->failed && !cluster_disk_doubtful (d) &&
-        !cluster_node_is_draining (c, d->rec.node) &&
-        !cluster_node_in_maintenance (c, d->rec.node) &&
-        d->rec.data_bytes >= a->rec.member_bytes &&
-        (best == NULL || d->rec.data_bytes < best->rec.data_bytes))
+    if (cluster_uuid_equal (d->rec.spare_of, a->rec.uuid) &&
+        cluster_place_fits (c, a, d) &&
+        cluster_place_better (a, member, d, best))
       best = d;
   return best;
 }
@@ -388,7 +389,7 @@ cluster_member_spare_wall_ms (const struct cluster *c,
 {
   uint64_t due_live_ms = cluster_rebuild_gone_live_ms (c, a, member);
 
-  if (due_live_ms == 0 || spare_pick (c, a) == NULL)
+  if (due_live_ms == 0 || spare_pick (c, a, member) == NULL)
     return 0;
   return c->wall_ms + (due_live_ms > c->live_ms ? due_live_ms - c->live_ms : 0);
 }
@@ -409,7 +410,7 @@ cluster_rebuild_renew (struct cluster *c, struct cluster_array *a)
       continue;
     any |= reset (c, a, m);
     due_live_ms = cluster_rebuild_gone_live_ms (c, a, m);
-    spare = spare_pick (c, a);
+    spare = spare_pick (c, a, m);
     if (due_live_ms == 0 || c->live_ms < due_live_ms || spare == NULL)
       continue;
     cluster_member_give (c, a, m, spare);

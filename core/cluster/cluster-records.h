@@ -111,6 +111,10 @@ struct cluster_member {
                               default floor, no ceiling */
   uint64_t imported; /* the epoch of the disk from which an import took what the
                         array has of this place; 0: there was no import */
+  uint8_t
+    next_disk[16]; /* the disk that an administrator has ordered for it, and
+                              that gets its place when the group is whole; zero:
+                              none */
   char moved_from[NAME_BYTES_MAX + 1]; /* the node whose drain made it move,
                                           until it is in-sync elsewhere */
 };

@@ -364,6 +364,8 @@ say_problems (struct verdict *v, const struct cluster *c)
   say_weftd (v, c);
   TAILQ_FOREACH (a, &c->arrays, link)
     verdict_array (v, c, a);
+  TAILQ_FOREACH (a, &c->arrays, link)
+    verdict_place (v, c, a);
   say_liars (v, c);
   say_sessions (v, c);
   say_unconfirmed (v, c);

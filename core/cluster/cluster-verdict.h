@@ -23,4 +23,8 @@ void verdict_say (struct verdict *v, enum cluster_severity severity,
 void verdict_array (struct verdict *v, const struct cluster *c,
                     const struct cluster_array *a);
 
+/* cluster-verdict-place.c */
+void verdict_place (struct verdict *v, const struct cluster *c,
+                    const struct cluster_array *a);
+
 #endif /* WEFT_CLUSTER_VERDICT_H */

@@ -495,6 +495,7 @@ struct cluster_create {
   uint64_t unit;
   uint8_t disk[ARRAY_MEMBERS_MAX][16];
   struct cluster_allow_list allow; /* not listed: the nodes of these disks */
+  bool force; /* also where the loss of one host then loses data */
 };
 
 struct cluster_attach {
@@ -738,10 +739,13 @@ struct cluster_stay *cluster_node_stays (const struct cluster *c,
 
 /* ---- Members: each is answered with CLUSTER_REPLY_ARRAY. ---- */
 
-/* Give the place of a member that is out or joining to another disk. */
+/* Give the place of a member to another disk: at once, if it is out or joining; if it is
+ * in-sync, as soon as all others of its group are (cluster-drain.c).  Its own disk: call
+ * such a move off.  force: also a disk of a host whose loss then loses data.
+ */
 void cluster_member_replace (struct cluster *c, const struct cluster_input *in,
                              const char *array, unsigned member,
-                             const uint8_t disk[16]);
+                             const uint8_t disk[16], bool force);
 /* End a member's rebuild: it is out, and stays so until cluster_member_join. */
 void cluster_member_cancel (struct cluster *c, const struct cluster_input *in,
                             const char *array, unsigned member);
@@ -1030,6 +1034,13 @@ void cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
  */
 void cluster_array_survives (const struct cluster_array *a, char *text,
                              size_t size);
+
+/* The loss of how many hosts, whichever they are, does the array survive while its members
+ * are in-sync?  *together (may be NULL) gets the bytes that have all of their copies on
+ * one host; 0 where there is one copy of each.
+ */
+unsigned cluster_array_hosts_survived (const struct cluster_array *a,
+                                       uint64_t *together);
 
 /* A range of the array that some member has in its list of bad ranges.  copy_left:
  * an in-sync member has a copy that is in no list (though it could not be read when

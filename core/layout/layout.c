@@ -359,11 +359,17 @@ layout_data_span (const struct layout *l, unsigned member, uint64_t offset,
   return true;
 }
 
+/* After so many stripes images are on the same members again. */
+static unsigned
+stripes_period (const struct layout *l)
+{
+  return l->kind == LAYOUT_RAIDX || l->kind == LAYOUT_ROTATED ? l->n - 1 : 1;
+}
+
 uint64_t
 layout_loss (const struct layout *l, const bool lost[], uint64_t *exposed)
 {
-  const bool turns = l->kind == LAYOUT_RAIDX || l->kind == LAYOUT_ROTATED;
-  const unsigned period = turns ? l->n - 1 : 1; /* in stripes */
+  const unsigned period = stripes_period (l);
   const uint64_t whole = l->stripes / period, rest = l->stripes % period;
   uint64_t gone = 0, thin = 0; /* units */
 
@@ -393,6 +399,48 @@ layout_loss (const struct layout *l, const bool lost[], uint64_t *exposed)
   return gone * l->unit;
 }
 
+/* The hosts of the copies of one unit; host: of its group. */
+static unsigned
+unit_hosts (const struct layout *l, const unsigned host[], uint64_t t,
+            unsigned d)
+{
+  unsigned seen[COPIES_MAX] = { host[d] }, count = 1;
+
+  for (unsigned i = 1; i < l->copies; i++) {
+    unsigned next = host[image_place (l, t, d, i).position], k = 0;
+
+    while (k < count && seen[k] != next)
+      k++;
+    seen[k] = next;
+    count += k == count;
+  }
+  return count;
+}
+
+unsigned
+layout_hosts (const struct layout *l, const unsigned host[], uint64_t *together)
+{
+  const unsigned period = stripes_period (l);
+  const uint64_t whole = l->stripes / period, rest = l->stripes % period;
+  unsigned fewest = l->copies;
+  uint64_t one = 0; /* units */
+
+  for (unsigned g = 0; g < l->groups; g++)
+    for (unsigned t = 0; t < period; t++)
+      for (unsigned d = 0; d < l->width; d++) {
+        const uint64_t times = whole + (t < rest);
+        unsigned hosts = unit_hosts (l, host + g * l->n, t, d);
+
+        if (hosts == 1)
+          one += times;
+        if (times > 0 && hosts < fewest)
+          fewest = hosts;
+      }
+  if (together)
+    *together = one * l->unit;
+  return fewest;
+}
+
 void
 layout_capacity (const struct layout *l, const uint64_t member_bytes[],
                  struct layout_capacity *c)
@@ -412,10 +460,12 @@ layout_capacity (const struct layout *l, const uint64_t member_bytes[],
 }
 
 void
-layout_survives (const struct layout *l, char *text, size_t text_size)
+layout_survives (const struct layout *l, const unsigned host[], char *text,
+                 size_t text_size)
 {
   const char *each = "", *more = "";
-  char each_text[32], more_text[64];
+  char each_text[32], more_text[64], hosts_text[32] = "";
+  const unsigned hosts = host ? layout_hosts (l, host, NULL) - 1 : 0;
   const unsigned any = l->copies - 1;
 
   if (any == 0) {
@@ -431,6 +481,11 @@ layout_survives (const struct layout *l, char *text, size_t text_size)
               ", up to %u if no two of them are a mirrored pair", l->n / 2);
     more = more_text;
   }
-  snprintf (text, text_size, "any %u member%s%s%s", any, any == 1 ? "" : "s",
-            each, more);
+  if (hosts > 0)
+    snprintf (hosts_text, sizeof hosts_text, ", and any %u host%s", hosts,
+              hosts == 1 ? "" : "s");
+  else if (host)
+    snprintf (hosts_text, sizeof hosts_text, ", but not any 1 host");
+  snprintf (text, text_size, "any %u member%s%s%s%s", any, any == 1 ? "" : "s",
+            each, more, hosts_text);
 }

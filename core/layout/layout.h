@@ -119,6 +119,14 @@ bool layout_data_span (const struct layout *l, unsigned member, uint64_t offset,
 uint64_t layout_loss (const struct layout *l, const bool lost[],
                       uint64_t *exposed);
 
+/* A host is lost with all its members.  host[m] is any number of member m's host.
+ * Returns how many hosts hold copies of the byte whose copies are on the fewest hosts:
+ * the loss of any number of hosts below that loses nothing.  *together (may be NULL) gets
+ * the bytes that have all of their copies on one host.  Takes the time of layout_loss.
+ */
+unsigned layout_hosts (const struct layout *l, const unsigned host[],
+                       uint64_t *together);
+
 /* Capacity: the bytes of all data areas together, `total`, split into what
  * the array offers, what its images take, and what is wasted because members
  * differ in size or a period is not filled.  Every member has at least
@@ -132,8 +140,10 @@ void layout_capacity (const struct layout *l, const uint64_t member_bytes[],
 
 /* One sentence on what the layout survives, for people:
  * "any 1 member", "any 1 member of each of 3 groups", "no failure at all",
- * "any 1 member, up to 2 if no two of them are a mirrored pair".
+ * "any 1 member, up to 2 if no two of them are a mirrored pair".  With host[], as for
+ * layout_hosts, also of hosts: ", and any 1 host", ", but not any 1 host".
  */
-void layout_survives (const struct layout *l, char *text, size_t text_size);
+void layout_survives (const struct layout *l, const unsigned host[], char *text,
+                      size_t text_size);
 
 #endif /* WEFT_LAYOUT_H */

@@ -28,7 +28,7 @@ def test_a_disabled_action_says_why(cluster, page):
     assert "detach it there" in say(p)
     assert not p.dialog()
     p.press_row("members", "a 0", "Replace…")
-    assert "only a member that is out" in say(p)
+    assert "No disk is free" in say(p)
 
 
 def test_what_weftd_would_refuse_is_not_sent(cluster, page):

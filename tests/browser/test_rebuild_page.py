@@ -9,12 +9,14 @@ Pass:  the page, opened before and never loaded again, shows the bytes, the
 """
 
 import re
+from types import SimpleNamespace
 
 import nbd
 import pytest
 from selenium.webdriver.common.by import By
 
 from arraystate import members, wait_state
+from weftdactors import Member
 from wefttest import eventually
 
 MIB = 1 << 20
@@ -47,9 +49,37 @@ def tune(c, **more):
     assert status == 200, reply
 
 
-def give(c):
+def choose_apart(c, p):
+    """The dialog offers a disk of another host first, and asks twice for one beside
+    another member."""
+    weftd = SimpleNamespace(call=lambda method, path, body:
+                            c.call(method, "/api/v1" + path, body))
+    near = Member(weftd, 0).start()  # on n0, as member 0
+    try:
+        _, apart = c.add()
+        eventually(lambda: len(c.get("/api/v1/disks")["disks"]) == 6)
+        eventually(lambda: len(p.rows("members")) == 6)
+        p.press_row("members", "a 1", "Replace…")
+        eventually(lambda: "Type a to go on" in p.dialog())
+        assert p.js("return document.querySelector("
+                    "'dialog [name=disk]').value") == apart
+        p.choose("disk", near.uuid)
+        eventually(lambda: "the loss of host n0 would lose" in p.dialog())
+        p.js("document.querySelector('dialog [name=force]').click()")
+        eventually(lambda: "the loss of host n0 loses" in p.dialog() and
+                   "Type a to go on" in p.dialog())
+        assert "--force" in p.js("return document.querySelector("
+                                 "'dialog .command').textContent")
+        p.press("Cancel", "dialog")
+    finally:
+        near.stop()
+    return apart
+
+
+def give(c, disk=None):
     """A blank disk in the place of member 1; returns its path."""
-    _, disk = c.add()
+    if disk is None:
+        _, disk = c.add()
     status, reply = c.call("POST", "/api/v1/arrays/a/members/1/replace",
                            {"disk": disk})
     assert status == 200, reply
@@ -81,7 +111,7 @@ def test_progress(degraded):
     assert bar(p) is None
     # Slow enough for the time left to be known before it is over.
     tune(c, paused=True, ceiling=2 * MIB)
-    file = give(c)
+    file = give(c, choose_apart(c, p))
 
     # A member that is out may be paused, too: the page has heard of the disk when that
     # stands there.

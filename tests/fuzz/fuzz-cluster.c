@@ -869,7 +869,7 @@ administrate (struct fuzz *f)
     break;
   case 11:
     cluster_member_replace (engine, input (), "a", member,
-                            disks[fuzz_below (f, DISKS)].hb.uuid);
+                            disks[fuzz_below (f, DISKS)].hb.uuid, false);
     break;
   case 12:
     cluster_member_cancel (engine, input (), "a", member);

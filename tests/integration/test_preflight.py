@@ -26,7 +26,6 @@ def test_nothing_is_changed_and_all_is_foreseen(api, disks):
                         expect=201)
     session = f"/api/v1/sessions/{grant['session']}"
     member = "/api/v1/arrays/a/members/1"
-    disk = {"disk": disks[3].uuid}
     create = {"name": "b", "layout": "raid-0", "disks": [disks[3].uuid]}
     before = state(api)
     # In an order in which none makes room for the next.
@@ -34,7 +33,7 @@ def test_nothing_is_changed_and_all_is_foreseen(api, disks):
         ("POST", "/api/v1/arrays", {**create, "name": "a"}, "exists"),
         ("POST", "/api/v1/arrays", {**create, "disks": [disks[0].uuid]},
          "in-use"),
-        ("POST", f"{member}/replace", disk, "in-sync"),
+        ("POST", f"{member}/replace", {"disk": disks[0].uuid}, "in-use"),
         ("POST", f"{member}/cancel", None, "in-sync"),
         ("DELETE", "/api/v1/arrays/a", None, "held"),
         ("DELETE", "/api/v1/nodes/n1", None, "in-use"),

@@ -79,9 +79,16 @@ def test_replace(scene):
     c, w = scene.c, scene.ctl
     with writing(c, scene.rng) as writer:
         _, disk = c.add()
-        assert "in-sync" in w("array", "replace", "a", 2, disk, "--yes",
-                              status=REFUSED)
+        first = members(c)[1]["disk"]
+        said = w("array", "replace", "a", 1, disk, "--yes")
+        assert "which moves to it" in said
+        w("rebuild", "wait", "a", 1)
+        assert members(c)[1]["disk"] == disk
+        disk = first
+        eventually(lambda: not c.get(f"/api/v1/disks/{disk}")["releasing"])
         scene.lose(2)
+        assert "in-sync" in w("array", "replace", "a", 3, disk, "--yes",
+                              status=REFUSED)
         said = w("array", "replace", "a", 2, disk, "--yes")
         assert disk in said and "rebuild wait a 2" in said
         assert members(c)[2]["disk"] == disk

@@ -102,11 +102,12 @@ def test_a_pause_that_stands(weftd, array, ctl):
 
 
 def test_what_it_survives_now(weftd, array, ctl):
-    assert weftd.get("/arrays/a")["survives"] == "any 1 member"
+    whole = "any 1 member, and any 1 host"
+    assert weftd.get("/arrays/a")["survives"] == whole
     array[2].stop()
     host(weftd).start_attached().lost(2)
     eventually(lambda: member(weftd, 2)["state"] == "out")
-    now = "no further loss now (when all members are in-sync: any 1 member)"
+    now = f"no further loss now (when all members are in-sync: {whole})"
     assert weftd.get("/arrays/a")["survives"] == now
     assert f"survives  {now}\n" in ctl("array", "show", "a")
 

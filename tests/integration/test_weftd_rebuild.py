@@ -204,11 +204,18 @@ def test_replace(weftd, array):
     other = members(weftd, 5)[4:][0]
     h = host(weftd).start_attached()
     path = MEMBER + "3/replace"
-    refused(weftd, "POST", path, {"disk": other.uuid}, 409, "in-sync")
     lose(weftd, array, 3, h)
+    refused(weftd, "POST", MEMBER + "2/replace", {"disk": other.uuid}, 409,
+            "in-sync")
     refused(weftd, "POST", path, {"disk": NOBODY}, 422, "unknown-disk", "disk")
     refused(weftd, "POST", path, {"disk": array[0].uuid}, 409, "in-use", "disk")
     refused(weftd, "POST", path, {}, 422, None, "disk")
+    near = Member(weftd, 0)
+    near.beat()
+    weftd.actors.append(near.start())
+    refused(weftd, "POST", path, {"disk": near.uuid}, 409, "one-host", "disk")
+    assert weftd.call("POST", path + "?dry_run=true",
+                      {"disk": near.uuid, "force": True})[1]["allowed"]
     refused(weftd, "POST", path, {"disk": other.uuid, "x": 1}, 422, None, "x")
     refused(weftd, "POST", "/arrays/b/members/3/replace",
             {"disk": other.uuid}, 404, "unknown-array")

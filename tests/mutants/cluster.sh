@@ -793,7 +793,7 @@ mutant end-of-a-fence-is-not-told test-cluster-service cluster-fence.c \
       number (c, n);' 'if (on && !n->rec.fenced)
       number (c, n);'
 mutant replaced-while-the-array-stands-still test-cluster-doubt cluster-member.c \
-  '                                    refuse_going (c, op, a, member) ||' ''
+  'refuse_going (c, op, a, member) ||' ''
 
 # Another key for a disk (cluster-rekey.c).
 mutant key-without-a-fence test-cluster-rekey cluster-rekey.c \
@@ -852,9 +852,8 @@ mutant taken-back-onto-a-disk-that-hangs test-cluster-hung cluster-rebuild.c \
          d->took_place' 'd->took_place'
 mutant rebuild-goes-on-while-the-disk-hangs test-cluster-hung cluster-rebuild.c \
   'cluster_disk_hangs (d)     ? DISK_HANGS' 'false     ? DISK_HANGS'
-mutant spare-whose-disk-hangs test-cluster-hung cluster-rebuild.c \
-  'd->alive && !d->failed && !cluster_disk_doubtful (d) &&
-        !cluster_node_is_draining' 'd->alive && !d->failed && !cluster_node_is_draining'
+mutant spare-whose-disk-hangs test-cluster-hung cluster-place.c \
+  'else if (cluster_disk_doubtful (d))' 'else if (0)'
 mutant no-spare-while-the-process-lives test-cluster-hung cluster-rebuild.c \
   'bool broken = d->failed || cluster_disk_hangs (d);' 'bool broken = d->failed;'
 mutant hung-copy-counts test-cluster-hung cluster-copies.c \

@@ -22,12 +22,12 @@ mutant drain-without-sessions "test-cluster-drain sim-cluster" cluster-change.c 
   'counts &= change->epoch == 0 || change->sessions;' \
   'counts &= change->sessions;'
 mutant drain-to-two-on-a-host test-cluster-drain cluster-drain.c \
-  'else if (apart && beside (a, member, d->rec.node))' 'else if (0)'
+  'else if (apart && cluster_place_harm (a, member, d->rec.node) > 0)' 'else if (0)'
 mutant drain-to-a-small-disk test-cluster-drain cluster-drain.c \
   'if (d->rec.data_bytes < a->rec.member_bytes)
       small++;' 'if (0)
       small++;'
-mutant drain-passes-the-spare-over test-cluster-drain cluster-drain.c \
+mutant drain-passes-the-spare-over test-cluster-drain cluster-place.c \
   'return is_spare;' 'return !is_spare;'
 mutant drained-before-it-is-in-sync test-cluster-drain cluster-drain.c \
   'return strcmp (a->disk[m]->rec.node, node) == 0 ||
@@ -53,6 +53,36 @@ mutant drained-when-it-was-replaced test-cluster-drain cluster-place.c \
   '  m->confirmed = CONFIRMED_BY_NONE;' "  m->confirmed = CONFIRMED_BY_NONE;
   m->moved_from[0] = '\0';"
 
+# The host is the failure domain.
+mutant spare-where-it-fits "test-cluster-place sim-cluster" cluster-rebuild.c \
+  'cluster_place_better (a, member, d, best))' \
+  '(best == NULL || d->rec.data_bytes < best->rec.data_bytes))'
+mutant spare-where-a-group-shares-more sim-cluster cluster-place.c \
+  'if (harm != other)
+    return harm < other;' 'if (harm != other)
+    return harm > other;'
+mutant replaced-onto-a-host-that-has-a-copy test-cluster-place cluster-member.c \
+  '(!force && refuse_beside (c, op, a, member, d))' '0'
+mutant created-on-one-host test-cluster-place cluster-array.c \
+  '!create->force && refuse_together (c, a, p)' '0'
+mutant trial-on-one-host-is-refused test-cluster-place cluster-array.c \
+  'together == 0 || cluster_place_one_host (c, a)' 'together == 0'
+mutant same-host-is-refused test-cluster-place cluster-place.c \
+  'if (harm <= cluster_place_harm_now (a, member))' 'if (harm == 0)'
+mutant one-host-is-green test-cluster-place cluster-verdict-place.c \
+  'if (to == NULL && together == 0)' 'if (1)'
+mutant hosts-are-not-counted test-cluster-place cluster-copies.c \
+  'bool apart = cluster_array_hosts_survived (a, NULL) > 0;' 'bool apart = true;'
+mutant unknown-hosts-are-one test-cluster-place cluster-objects.c \
+  '!cluster_disk_is_name (d) && strcmp (d->rec.node, node) == 0' \
+  'strcmp (d->rec.node, node) == 0'
+mutant move-is-ordered-for-ever test-cluster-place cluster-place.c \
+  '  memset (m->next_disk, 0, 16);' ''
+mutant move-to-what-is-not-free test-cluster-place cluster-drain.c \
+  'if (call_off (c, a, m))' 'if (0)'
+mutant hosts-of-stripes-that-are-not-there test-layout layout.c \
+  'if (times > 0 && hosts < fewest)' 'if (hosts < fewest)'
+
 # Maintenance.
 mutant maintenance-where-data-is-lost "test-cluster-node test-cluster-preflight" \
   cluster-node.c 'if (unreachable == 0)
@@ -63,8 +93,8 @@ mutant spare-in-maintenance test-cluster-node cluster-rebuild.c \
     return 0;' ''
 mutant spare-at-once-after-maintenance test-cluster-node cluster-rebuild.c \
   'since = n->maintenance_live_ms;' ';'
-mutant spare-on-a-node-in-maintenance test-cluster-node cluster-rebuild.c \
-  '!cluster_node_in_maintenance (c, d->rec.node) &&' ''
+mutant spare-on-a-node-in-maintenance test-cluster-node cluster-place.c \
+  'else if (cluster_node_in_maintenance (c, d->rec.node))' 'else if (0)'
 mutant maintenance-hides-another-loss test-cluster-node cluster-verdict-array.c \
   'else if (unreachable > 0)
     verdict_say (

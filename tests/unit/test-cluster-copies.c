@@ -136,8 +136,8 @@ test_last_copy_let_go (void)
     stop (m);
   put (3, &yesterday);
   UNTIL (array ()->disk[3]->old_copy);
-  REFUSED ("last-copy",
-           cluster_member_replace (engine, in, "a", 3, rig.disk[4].uuid));
+  REFUSED ("last-copy", cluster_member_replace (engine, in, "a", 3,
+                                                rig.disk[4].uuid, false));
   DONE (cluster_array_delete (engine, in, "a"));
   UNTIL (cluster_uuid_is_zero (d->array));
 }

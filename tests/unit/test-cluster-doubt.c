@@ -198,8 +198,8 @@ test_shut_out_joiner (void)
   live_on (8);
   assert (state (1) == MEMBER_JOINING && over (source));
   /* It does not go out now, so its place is for nobody else. */
-  REFUSED ("doubted",
-           cluster_member_replace (engine, in, "a", 1, rig.disk[4].uuid));
+  REFUSED ("doubted", cluster_member_replace (engine, in, "a", 1,
+                                              rig.disk[4].uuid, false));
   assert (state (1) == MEMBER_JOINING);
   d->dead = d->stuck = false;
   d->op = 0;

@@ -313,7 +313,7 @@ test_drain_hindered_rebuild (void)
   rig.disk[4].failed = true; /* held out is held out */
   live_on (60);
   assert (on (1, 4) && strstr (waits ("n2"), "held out"));
-  DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[5].uuid));
+  DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[5].uuid, false));
   assert (!DRAINED ("n2"));
   moves_to (5);
 }

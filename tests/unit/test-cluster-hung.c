@@ -109,8 +109,8 @@ test_spare_hangs (void)
   UNTIL (state (1) == MEMBER_OUT);
   live_on (200);
   assert (state (1) == MEMBER_OUT && on (1, 1));
-  REFUSED ("failed",
-           cluster_member_replace (engine, in, "a", 1, rig.disk[4].uuid));
+  REFUSED ("failed", cluster_member_replace (engine, in, "a", 1,
+                                             rig.disk[4].uuid, false));
   assert (strstr (rig.detail, "has answered nothing"));
   answer_again (4);
   UNTIL (state (1) == MEMBER_IN_SYNC);

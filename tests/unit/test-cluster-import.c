@@ -83,7 +83,7 @@ scenario_import (void)
   /* A blank disk takes the place of what is only a name. */
   rig.disk[5].dead = false;
   UNTIL (known (5));
-  DONE (cluster_member_replace (engine, in, "a", 2, rig.disk[5].uuid));
+  DONE (cluster_member_replace (engine, in, "a", 2, rig.disk[5].uuid, false));
   UNTIL (state (2) == MEMBER_IN_SYNC);
   all_disks_known ();
   other = create_of ("b", LAYOUT_RAID0, 0, 1);
@@ -188,7 +188,7 @@ test_blank_first (void)
   live_on (4);
   assert (cluster_uuid_equal (blank->cluster, cluster_identity (engine)->uuid));
   assert (cluster_uuid_equal (blank->cluster, rig.disk[0].cluster));
-  DONE (cluster_member_replace (engine, in, "a", 1, blank->uuid));
+  DONE (cluster_member_replace (engine, in, "a", 1, blank->uuid, false));
   UNTIL (state (1) == MEMBER_IN_SYNC);
   restart ();
   live_on (8);
@@ -418,7 +418,7 @@ test_not_it (void)
   memset (d->array, 0, 16);
   d->dead = false;
   UNTIL (cluster_disk_find (engine, d->uuid));
-  DONE (cluster_member_replace (engine, in, "a", 1, d->uuid));
+  DONE (cluster_member_replace (engine, in, "a", 1, d->uuid, false));
   it = rig.disk[1];
   rig.disk[1].dead = false;
   UNTIL (state (1) == MEMBER_IN_SYNC);
@@ -577,7 +577,7 @@ lose_after_replace (void)
   rig.disk[3].round = 10;
   live_on (4);
   die (3);
-  DONE (cluster_member_replace (engine, in, "a", 3, rig.disk[4].uuid));
+  DONE (cluster_member_replace (engine, in, "a", 3, rig.disk[4].uuid, false));
   UNTIL (state (3) == MEMBER_IN_SYNC && whole ());
   write_on ((unsigned[]) { 1, 2, 4 }, 13);
   rig.disk[0].round = 13;

@@ -48,7 +48,7 @@ test_replace_detached (void)
   begin_array ();
   stop (0);
   assert (state (0) == MEMBER_IN_SYNC);
-  DONE (cluster_member_replace (engine, in, "a", 0, rig.disk[4].uuid));
+  DONE (cluster_member_replace (engine, in, "a", 0, rig.disk[4].uuid, false));
   stop (1); /* now its source is gone, too */
   assert (state (0) != MEMBER_IN_SYNC || !rig.disk[4].full);
 }
@@ -71,7 +71,7 @@ test_spare_of_another (void)
                   cluster_array_find (engine, "b")->rec.uuid, 16) == 0);
   attach (true);
   die (1);
-  REFUSED ("spare", cluster_member_replace (engine, in, "a", 1, spare));
+  REFUSED ("spare", cluster_member_replace (engine, in, "a", 1, spare, false));
   assert (strstr (rig.detail, "spare of array b"));
   /* Nor by itself, however long it takes. */
   assert (array ()->rec.spare_after_ms == SPARE_AFTER_MS_DEFAULT);
@@ -95,26 +95,27 @@ scenario_replace (void)
   struct fake_disk *d = &rig.disk[4];
 
   begin_writing ();
-  REFUSED ("in-sync", cluster_member_replace (engine, in, "a", 1, d->uuid));
   die (1);
   REFUSED ("unknown-member",
-           cluster_member_replace (engine, in, "a", 9, d->uuid));
-  REFUSED ("unknown-disk",
-           cluster_member_replace (engine, in, "a", 1, (uint8_t[16]) { 99 }));
-  REFUSED ("in-use",
-           cluster_member_replace (engine, in, "a", 1, rig.disk[2].uuid));
+           cluster_member_replace (engine, in, "a", 9, d->uuid, false));
+  REFUSED ("unknown-disk", cluster_member_replace (
+                             engine, in, "a", 1, (uint8_t[16]) { 99 }, false));
+  REFUSED ("in-use", cluster_member_replace (engine, in, "a", 1,
+                                             rig.disk[2].uuid, false));
   d->data_bytes = MiB (20);
   live_on (4);
-  REFUSED ("too-small", cluster_member_replace (engine, in, "a", 1, d->uuid));
+  REFUSED ("too-small",
+           cluster_member_replace (engine, in, "a", 1, d->uuid, false));
   d->data_bytes = MiB (300);
   d->failed = true;
   live_on (4);
-  REFUSED ("failed", cluster_member_replace (engine, in, "a", 1, d->uuid));
+  REFUSED ("failed",
+           cluster_member_replace (engine, in, "a", 1, d->uuid, false));
   d->failed = false;
   live_on (4);
   d->min_epoch = 500; /* of another array, long ago */
   live_on (4);
-  DONE (cluster_member_replace (engine, in, "a", 1, d->uuid));
+  DONE (cluster_member_replace (engine, in, "a", 1, d->uuid, false));
   UNTIL (state (1) == MEMBER_JOINING);
   assert (d->full);
   rig.disk[1].dead = false; /* the old one comes back, and is let go */

@@ -15,16 +15,6 @@
 
 static struct cluster_preflight f;
 
-#define FLY(call)                                                              \
-  do {                                                                         \
-    struct cluster_input in_ = input (++weftd.op);                             \
-    const struct cluster_input *in = &in_;                                     \
-    unsigned steps_ = rig.steps;                                               \
-    call;                                                                      \
-    assert (cluster_next_step (engine) == NULL && rig.steps == steps_);        \
-    cluster_check (engine);                                                    \
-  } while (0)
-
 /* The action is refused as was said, or done.  (Where weftd was killed meanwhile
  * it was asked for twice.)
  */
@@ -87,8 +77,8 @@ act (void)
     AS_SAID (cluster_array_delete (engine, in, "b"));
     return;
   case 2:
-    FLY (cluster_preflight_replace (engine, in, "a", m, disk, &f));
-    AS_SAID (cluster_member_replace (engine, in, "a", m, disk));
+    FLY (cluster_preflight_replace (engine, in, "a", m, disk, force, &f));
+    AS_SAID (cluster_member_replace (engine, in, "a", m, disk, force));
     return;
   case 3:
     FLY (cluster_preflight_cancel (engine, in, "a", m, &f));
@@ -206,7 +196,8 @@ test_words (void)
   assert (!f.allowed && f.unreachable_bytes > 0);
   FLY (cluster_preflight_maintain (engine, in, "n2", true, true, &f));
   assert (f.allowed && lines ("could not serve"));
-  FLY (cluster_preflight_replace (engine, in, "a", 3, rig.disk[4].uuid, &f));
+  FLY (cluster_preflight_replace (engine, in, "a", 3, rig.disk[4].uuid, false,
+                                  &f));
   assert (f.allowed && f.rebuild_bytes == array ()->rec.member_bytes);
 }
 
@@ -222,17 +213,21 @@ test_crowded (void)
   live_on (10);
   create = create_of ("a", LAYOUT_RAIDX, 0, 4);
   FLY (cluster_preflight_create (engine, in, &create, &plan, &f));
-  assert (f.allowed && lines ("The loss of node n1 would lose data") == 1);
-  assert (lines ("The loss of node") == 1);
+  assert (!f.allowed && strcmp (f.why.code, "one-host") == 0);
+  create.force = true;
+  FLY (cluster_preflight_create (engine, in, &create, &plan, &f));
+  assert (f.allowed && lines ("but not the loss of host n1") == 1);
+  assert (lines ("have all of their copies on one host") == 1);
 
   /* Pairs of neighbours: positions 0 and 2 mirror each other. */
   create.layout = LAYOUT_RAID10;
   FLY (cluster_preflight_create (engine, in, &create, &plan, &f));
-  assert (f.allowed && lines ("The loss of node n1 would lose data") == 1);
+  assert (f.allowed && lines ("but not the loss of host n1") == 1);
+  create.force = false;
   memcpy (create.disk[1], rig.disk[2].uuid, 16);
   memcpy (create.disk[2], rig.disk[1].uuid, 16);
   FLY (cluster_preflight_create (engine, in, &create, &plan, &f));
-  assert (f.allowed && lines ("The loss of node") == 0);
+  assert (f.allowed && lines (", and any 1 host") == 1);
 }
 
 /* Two members leave n1, and each disk is promised to one of them; as they then go, if

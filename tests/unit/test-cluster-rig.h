@@ -168,4 +168,15 @@ void test_kills (const char *name, void (*scenario) (void));
     assert (rig.steps == steps_ || weftd.killed);                              \
   } while (0)
 
+/* A preflight is asked for, and nothing changes. */
+#define FLY(call)                                                              \
+  do {                                                                         \
+    struct cluster_input in_ = input (++weftd.op);                             \
+    const struct cluster_input *in = &in_;                                     \
+    unsigned steps_ = rig.steps;                                               \
+    call;                                                                      \
+    assert (cluster_next_step (engine) == NULL && rig.steps == steps_);        \
+    cluster_check (engine);                                                    \
+  } while (0)
+
 #endif /* WEFT_TEST_CLUSTER_RIG_H */

@@ -124,36 +124,38 @@ static void
 test_survives (void)
 {
   begin_array ();
-  survives ("any 1 member");
+  survives ("any 1 member, and any 1 host");
   attach (true);
   rig.disk[1].stuck = true;
   lose (1);
   survives ("no further loss now (when all members are in-sync: any 1 "
-            "member)");
+            "member, and any 1 host)");
   UNTIL (rig.disk[1].join.phase == CLUSTER_JOIN_COPYING);
   survives ("no further loss now (when all members are in-sync: any 1 "
-            "member)");
+            "member, and any 1 host)");
   rig.disk[1].stuck = false;
   UNTIL (state (1) == MEMBER_IN_SYNC);
-  survives ("any 1 member");
+  survives ("any 1 member, and any 1 host");
 
   /* Also of a member that nobody has missed but weftd. */
   begin_array_of (LAYOUT_RAID10, 4);
   stop (1);
   survives ("any 1 more member but 3 (when all members are in-sync: any 1 "
-            "member, up to 2 if no two of them are a mirrored pair)");
+            "member, up to 2 if no two of them are a mirrored pair, and any 1 "
+            "host)");
   stop (0);
   survives ("no further loss now (when all members are in-sync: any 1 "
-            "member, up to 2 if no two of them are a mirrored pair)");
+            "member, up to 2 if no two of them are a mirrored pair, and any 1 "
+            "host)");
   stop (3);
   survives ("no more: some data cannot be reached (when all members are "
             "in-sync: any 1 member, up to 2 if no two of them are a mirrored "
-            "pair)");
+            "pair, and any 1 host)");
 
   begin_array_of (LAYOUT_RAID1, 3);
   stop (1);
   survives ("any 1 more member (when all members are in-sync: any 2 "
-            "members)");
+            "members, and any 2 hosts)");
 
   begin_array_of (LAYOUT_RAID0, 2);
   stop (1);
@@ -442,7 +444,7 @@ test_planned (void)
   DONE (cluster_member_cancel (engine, in, "a", 1));
   DONE (cluster_member_join (engine, in, "a", 1));
   UNTIL (state (1) == MEMBER_JOINING);
-  DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[4].uuid));
+  DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[4].uuid, false));
   UNTIL (state (1) == MEMBER_IN_SYNC);
   assert (rig.errors == 1);
   /* What was planned once does not excuse a loss. */

@@ -367,6 +367,37 @@ check_losses (const struct layout *l, const struct picture *p)
   CHECK (layout_loss (l, lost, NULL) == l->size);
 }
 
+/* Members on some hosts, by lot: which byte's copies are on the fewest? */
+static void
+check_hosts (const struct layout *l, const struct picture *p)
+{
+  for (int round = 0; round < 4; round++) {
+    const unsigned hosts = 1 + test_random (2 * p->members);
+    unsigned host[ARRAY_MEMBERS_MAX], fewest = COPIES_MAX;
+    uint64_t one = 0, together = UINT64_MAX;
+
+    for (unsigned m = 0; m < p->members; m++)
+      host[m] = 1000 + test_random (hosts);
+    for (int64_t a = 0; a < p->units; a++) {
+      unsigned count = 0;
+
+      for (unsigned c = 0; c < p->copies; c++) {
+        bool new = true;
+
+        for (unsigned i = 0; i < c; i++)
+          new &= host[p->copy[a * COPIES_MAX + i].member] !=
+                 host[p->copy[a * COPIES_MAX + c].member];
+        count += new;
+      }
+      one += count == 1;
+      fewest = count < fewest ? count : fewest;
+    }
+    CHECK (layout_hosts (l, host, &together) == fewest);
+    CHECK (together == one * l->unit);
+    CHECK (layout_hosts (l, host, NULL) == fewest);
+  }
+}
+
 static void
 check_capacity (const struct layout *l, const struct picture *p,
                 uint64_t smallest)
@@ -438,6 +469,7 @@ check_one (enum layout_kind kind, unsigned n, unsigned groups, uint64_t unit,
   check_capacity (&l, p, bytes);
   if (losses)
     check_losses (&l, p);
+  check_hosts (&l, p);
   erase (p);
   doing = "nothing";
 }
@@ -656,7 +688,7 @@ says_survives (enum layout_kind kind, unsigned n, unsigned groups,
   const struct layout l = made (kind, n, groups, KiB (4), MiB (1));
   char text[128];
 
-  layout_survives (&l, text, sizeof text);
+  layout_survives (&l, NULL, text, sizeof text);
   CHECK (strcmp (text, expected) == 0, "\"%s\", not \"%s\"", text, expected);
 }
 

@@ -21,6 +21,7 @@ ask (enum call_kind kind, unsigned member, const struct disk *d)
   struct call *c = call_new (&w.admin, kind, NULL, answered);
 
   c->refs++;
+  c->on = kind == CALL_REPLACE && sim_chance (50); /* by force */
   c->member.member = member;
   if (d)
     memcpy (c->member.disk, d->uuid, 16);
@@ -61,15 +62,19 @@ some_disk (void)
   return NULL;
 }
 
-/* A member's disk is gone for good; a blank one takes its place. */
+/* A member's disk is gone for good, and a blank one takes its place; or a member that is
+ * in-sync is to move.
+ */
 void
 admin_replace (void)
 {
   unsigned lost = some_lost ();
   struct disk *d = some_disk ();
 
-  if (lost == PLACES_MAX || d == NULL || w.old_database)
+  if (d == NULL || w.old_database)
     return;
+  if (lost == PLACES_MAX)
+    lost = sim_below (w.layout.members);
   sim_trace ("disk %u is to replace member %u", d->number, lost);
   ask (CALL_REPLACE, lost, d);
 }

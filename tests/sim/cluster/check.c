@@ -18,12 +18,100 @@ static struct {
 } epochs[EPOCHS_MAX];
 static uint64_t highest;
 
+/* Which disk each member had when weftd was looked at last, and which one was ordered. */
+static struct {
+  uint64_t life; /* of weftd's process */
+  uint8_t disk[PLACES_MAX][16], next[PLACES_MAX][16];
+} places;
+
 void
 check_begin (void)
 {
   memset (epochs, 0, (highest + 1) * sizeof epochs[0]);
   highest = 0;
+  places.life = 0;
 }
+
+/* ---- Places. ---- */
+
+/* How many stripe units would have all of their copies on this node, if the member were
+ * there, and have not without it?
+ */
+static unsigned
+units_together (const struct cluster_array *a, unsigned member,
+                const char *node)
+{
+  unsigned count = 0;
+
+  for (uint64_t at = 0; at < a->layout.size; at += a->layout.unit) {
+    struct layout_piece piece;
+    bool has = false, all = true;
+
+    layout_map (&a->layout, at, a->layout.unit, &piece);
+    for (unsigned i = 0; i < piece.copies; i++) {
+      unsigned m = piece.copy[i].member;
+
+      has |= m == member;
+      all &= m == member || strcmp (a->disk[m]->rec.node, node) == 0;
+    }
+    count += has && all;
+  }
+  return count;
+}
+
+/* Could a spare or a drain have taken this disk for the array? */
+static bool
+stood_ready (const struct cluster *c, const struct cluster_array *a,
+             const struct cluster_disk *d, bool drained)
+{
+  static const uint8_t none[16];
+  const struct cluster_node *n = cluster_node_find (c, d->rec.node);
+  bool spare = memcmp (d->rec.spare_of, a->rec.uuid, 16) == 0;
+
+  return d->array == NULL && d->heard && d->alive && !d->failed &&
+         memcmp (d->rec.release, none, 16) == 0 &&
+         (spare || (drained && memcmp (d->rec.spare_of, none, 16) == 0)) &&
+         !(n && (n->rec.draining || n->rec.maintenance)) &&
+         d->rec.data_bytes >= a->rec.member_bytes;
+}
+
+/* A spare or a drain has given the member to this disk: no better one stood ready. */
+static void
+check_place (const struct cluster *c, const struct cluster_array *a,
+             unsigned member)
+{
+  bool drained = a->rec.member[member].moved_from[0] != '\0';
+  unsigned is = units_together (a, member, a->disk[member]->rec.node);
+  const struct cluster_disk *d;
+
+  if (is > 0)
+    TAILQ_FOREACH (d, cluster_disks (c), link)
+      if (stood_ready (c, a, d, drained) &&
+          units_together (a, member, d->rec.node) < is)
+        sim_fail ("member %u went to node %s, whose loss loses %u units, and "
+                  "a disk of node %s stood ready",
+                  member, a->disk[member]->rec.node, is, d->rec.node);
+}
+
+void
+check_places (const struct cluster *c, bool replaced)
+{
+  const struct cluster_array *a = cluster_array_find (c, ARRAY_NAME);
+  bool known = places.life == w.weftd.proc.life;
+
+  places.life = a ? w.weftd.proc.life : 0;
+  for (unsigned m = 0; a && m < a->layout.members; m++) {
+    const uint8_t *disk = a->rec.member[m].disk;
+
+    if (known && !replaced && memcmp (disk, places.disk[m], 16) != 0 &&
+        memcmp (disk, places.next[m], 16) != 0)
+      check_place (c, a, m);
+    memcpy (places.disk[m], disk, 16);
+    memcpy (places.next[m], a->rec.member[m].next_disk, 16);
+  }
+}
+
+/* ---- Epochs. ---- */
 
 static void
 one_set (uint64_t epoch, const uint8_t states[])

@@ -117,6 +117,8 @@ see_refused (void)
       w.disk[disk_holder (a->disk[m]->rec.uuid)].erred = EVERY_HOST;
 }
 
+static bool replaced; /* the call that is under way replaces a member */
+
 static void
 pump (void)
 {
@@ -128,6 +130,8 @@ pump (void)
   while ((s = cluster_next_step (w.weftd.engine)) != NULL)
     take_step (s);
   see_refused ();
+  check_places (w.weftd.engine, replaced);
+  replaced = false;
   store_next ();
 }
 
@@ -276,7 +280,8 @@ weftd_call (struct call *c)
     break;
   case CALL_REPLACE:
     cluster_member_replace (e, &in, ARRAY_NAME, c->member.member,
-                            c->member.disk);
+                            c->member.disk, c->on);
+    replaced = true;
     break;
   case CALL_SPARE:
     cluster_spare_add (e, &in, ARRAY_NAME, c->member.disk);

@@ -340,6 +340,7 @@ world_create (void)
   c->create.groups = w.config.groups;
   c->create.members = w.layout.members;
   c->create.unit = w.config.unit;
+  c->create.force = true; /* hosts have several disks here */
   for (unsigned i = 0; i < w.layout.members; i++) {
     memcpy (c->create.disk[i], w.disk[i].uuid, 16);
     disk_take_place (&w.disk[i], i);

@@ -641,6 +641,8 @@ void ends_judge (const struct cluster_session_record *s);
 void check_begin (void);
 void check_array (const struct cluster_array_record *before,
                   const struct cluster_array_record *now);
+/* weftd has been called.  replaced: to replace a member. */
+void check_places (const struct cluster *c, bool replaced);
 void check_session (const struct cluster_session_record *s);
 /* Does any session write, but for this one? */
 bool check_written (uint64_t but_for);
