@@ -22,6 +22,8 @@ static uint64_t highest;
 static struct {
   uint64_t life; /* of weftd's process */
   uint8_t disk[PLACES_MAX][16], next[PLACES_MAX][16];
+  bool
+    late[PLACES_MAX]; /* an import did not find its disk, which may come yet */
 } places;
 
 void
@@ -103,11 +105,13 @@ check_places (const struct cluster *c, bool replaced)
   for (unsigned m = 0; a && m < a->layout.members; m++) {
     const uint8_t *disk = a->rec.member[m].disk;
 
-    if (known && !replaced && memcmp (disk, places.disk[m], 16) != 0 &&
+    if (known && !replaced && !places.late[m] &&
+        memcmp (disk, places.disk[m], 16) != 0 &&
         memcmp (disk, places.next[m], 16) != 0)
       check_place (c, a, m);
     memcpy (places.disk[m], disk, 16);
     memcpy (places.next[m], a->rec.member[m].next_disk, 16);
+    places.late[m] = a->disk[m]->rec.size == 0;
   }
 }
 
