@@ -36,6 +36,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <linux/blkpg.h>
 #include <linux/fs.h>
 #include <linux/nbd.h>
 
@@ -43,6 +44,7 @@
 #include "base/name.h"
 #include "common/disk.h"
 #include "common/file.h"
+#include "common/mount.h"
 #include "common/notify.h"
 #include "server.h"
 
@@ -55,6 +57,7 @@
 /* Where it is to be detached and a file system on it is just being unmounted. */
 #define IN_USE_MS 10000
 #define LINKS "/dev/weft"
+#define PARTITIONS_MAX 255
 /* What is on the array is destroyed when two hosts use it. */
 #define EXIT_REFUSED 3
 
@@ -292,12 +295,18 @@ host_goes_down (void)
 static bool
 may_go (const struct options *o, const struct device *d, bool connected)
 {
+  char path[32], mounted[400];
+
   if (becomes_unused (d))
     return true;
-  fprintf (stderr,
-           "weft-attach: array %s: /dev/nbd%u is in use; lsblk "
-           "/dev/nbd%u shows by whom\n",
-           o->name, d->number, d->number);
+  snprintf (path, sizeof path, "/dev/nbd%u", d->number);
+  if (mount_find (path, mounted, sizeof mounted))
+    fprintf (stderr, "weft-attach: array %s: %s; umount that first\n", o->name,
+             mounted);
+  else
+    fprintf (stderr,
+             "weft-attach: array %s: %s is in use; lsblk %s shows by whom\n",
+             o->name, path, path);
   if (!host_goes_down ())
     return false;
   if (connected)
@@ -308,6 +317,20 @@ may_go (const struct options *o, const struct device *d, bool connected)
              "goes, as this host goes down\n",
              o->name, d->number);
   return true;
+}
+
+/* The kernel would keep them until somebody opens the device again. */
+static void
+drop_partitions (int fd)
+{
+  for (int i = 1; i <= PARTITIONS_MAX; i++) {
+    struct blkpg_partition one = { .pno = i };
+    struct blkpg_ioctl_arg arg = { .op = BLKPG_DEL_PARTITION,
+                                   .datalen = sizeof one,
+                                   .data = &one };
+
+    ioctl (fd, BLKPG, &arg);
+  }
 }
 
 /* Without a connection nothing can be flushed any more. */
@@ -332,6 +355,7 @@ detach (const struct options *o, struct device *d, bool connected)
                "weft-attach: %s: the last writes could not be flushed: %s\n",
                path, strerror (errno));
     ioctl (fd, BLKFLSBUF, 0);
+    drop_partitions (fd);
     close (fd);
   }
   if (!connected)

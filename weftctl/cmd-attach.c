@@ -401,6 +401,8 @@ make_device (struct ctl *ctl, struct record *r, const struct attach *a)
     device_close (ctl, r);
     status = EXIT_FAILED;
   }
+  if (status == EXIT_OK)
+    device_find_partitions (r);
   return status;
 }
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/mount.h"
 #include "device.h"
 #include "common/uri.h"
 
@@ -108,16 +109,18 @@ read_error (const char *device)
   return errno;
 }
 
-/* In a process of its own: a read that waits can't be ended. */
-int
-device_dead (const char *device)
+/* In a process of its own: a read that waits can't be ended.  Returns what f does, or 0
+ * where it takes longer than a moment.
+ */
+static int
+in_child (int (*f) (const char *device), const char *device)
 {
   uint64_t end = clock_ms () + URI_ANSWER_MS;
   pid_t pid = fork (), ended = 0;
   int status;
 
   if (pid == 0)
-    _exit (read_error (device));
+    _exit (f (device));
   while (pid > 0 && ended == 0 && clock_ms () < end) {
     ended = waitpid (pid, &status, WNOHANG);
     if (ended == 0)
@@ -126,6 +129,39 @@ device_dead (const char *device)
   if (pid > 0 && ended == 0)
     kill (pid, SIGKILL);
   return ended == pid && WIFEXITED (status) ? WEXITSTATUS (status) : 0;
+}
+
+int
+device_dead (const char *device)
+{
+  return in_child (read_error, device);
+}
+
+/* A loop device may have partitions when it is told so.  The kernel looks for them then;
+ * one that knows no tables of partitions hears of them from partx.
+ */
+static int
+find_partitions (const char *device)
+{
+  const char *argv[] = { "partx", "--update", device, NULL };
+  int fd = open (device, O_RDONLY | O_CLOEXEC);
+  struct loop_info64 info;
+  char said[256];
+
+  if (fd != -1 && ioctl (fd, LOOP_GET_STATUS64, &info) == 0) {
+    info.lo_flags |= LO_FLAGS_PARTSCAN;
+    ioctl (fd, LOOP_SET_STATUS64, &info);
+  }
+  if (fd != -1)
+    close (fd);
+  process_run (argv, said, sizeof said);
+  return 0;
+}
+
+void
+device_find_partitions (const struct record *r)
+{
+  in_child (find_partitions, r->device);
 }
 
 /* --- The kernel's NBD client --------------------------------------------- */
@@ -397,47 +433,16 @@ device_open_loop (struct ctl *ctl, struct record *r, unsigned connections)
 
 /* --- Leaving it ---------------------------------------------------------- */
 
-/* Where the device, or a partition of it, is mounted. */
-static bool
-find_mount (const char *device, char *where, size_t size)
-{
-  FILE *f = fopen ("/proc/self/mountinfo", "re");
-  char *line = NULL;
-  size_t room = 0, n = strlen (device);
-  bool found = false;
-
-  while (f && !found && getline (&line, &room, f) > 0) {
-    char *source = strstr (line, " - "), *point = line;
-
-    /* A line ends in "- TYPE SOURCE OPTIONS"; its fifth word is the mount point. */
-    source = source ? strchr (source + 3, ' ') : NULL;
-    if (source == NULL || strncmp (++source, device, n) != 0 ||
-        (source[n] != ' ' && source[n] != 'p'))
-      continue;
-    for (unsigned i = 0; i < 4 && point; i++)
-      point = strchr (point, ' ') ? strchr (point, ' ') + 1 : NULL;
-    if (point == NULL)
-      continue;
-    found = true;
-    snprintf (where, size, "%.*s", (int) strcspn (point, " "), point);
-  }
-  free (line);
-  if (f)
-    fclose (f);
-  return found;
-}
-
 int
 device_check_unused (const struct record *r)
 {
-  char where[256];
+  char mounted[400];
   int fd;
 
   if (!device_present (r))
     return EXIT_OK;
-  if (find_mount (r->device, where, sizeof where)) {
-    ctl_error ("array %s: %s is still mounted on %s; umount that first",
-               r->name, r->device, where);
+  if (mount_find (r->device, mounted, sizeof mounted)) {
+    ctl_error ("array %s: %s; umount that first", r->name, mounted);
     return EXIT_FAILED;
   }
   fd = open (r->device, O_RDONLY | O_EXCL | O_CLOEXEC);
@@ -481,10 +486,12 @@ close_block (struct record *r)
 {
   const char *program = r->kind == DEVICE_LOOP ? "losetup" : "nbd-client";
   const char *argv[] = { program, "-d", r->device, NULL };
+  const char *partx[] = { "partx", "--delete", r->device, NULL };
   char said[400] = "";
   uint64_t end;
 
   if (device_present (r)) {
+    process_run (partx, said, sizeof said); /* where it has any */
     process_run (argv, said, sizeof said);
     end = clock_ms () + SETTLE_MS;
     /* Other programs, such as udev, may hold it open for a moment. */

@@ -33,6 +33,9 @@ bool device_present (const struct record *r);
  */
 int device_dead (const char *device);
 
+/* Show the partitions that are on the device, if there are any. */
+void device_find_partitions (const struct record *r);
+
 /* EXIT_OK when nobody uses the device; EXIT_FAILED, said who does. */
 int device_check_unused (const struct record *r);
 

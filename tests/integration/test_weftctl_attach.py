@@ -100,6 +100,34 @@ def test_attach_starts_an_array_process(cluster, ctl, tmp_path):
     assert w.json("detach", "a") == {"array": "a", "detached": True}
 
 
+def test_partitions(cluster, ctl, tmp_path):
+    """As of any disk: they appear, are there again, and one that is mounted is in use."""
+    c = cluster(members=3, size="64M")
+    w = ctl(c)
+    mnt = str(tmp_path / "mnt")
+    device = w("attach", "a", "--fuse").strip()
+    with open(device, "r+b") as f:
+        f.seek(446)
+        f.write(struct.pack("<B3xB3xII", 0, 0x83, 2048, 65536))
+        f.seek(510)
+        f.write(b"\x55\xaa")
+    run("partx", "--update", device)  # as fdisk has a kernel do that knows the table
+    files = write_tree(device + "p1", mnt)
+    run("mount", device + "p1", mnt)
+    line = w("detach", "a", status=FAILED)
+    assert f"{device}p1 is still mounted on {mnt}" in line
+    assert tree(mnt) == files
+    run("umount", mnt)
+    w("detach", "a")
+    assert not os.path.exists(device + "p1")
+
+    device = w("attach", "a", "--fuse").strip()
+    assert read_tree(device + "p1", mnt) == files
+    run("e2fsck", "-fn", device + "p1")
+    w("detach", "a")
+    assert not os.path.exists(device + "p1")
+
+
 def test_attach_uses_the_array_process_of_this_host(cluster, ctl, tmp_path):
     """It is found although it calls its node n0, and is left running."""
     c = cluster(members=3, size="64M")

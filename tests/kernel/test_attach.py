@@ -124,20 +124,48 @@ def test_silence_is_no_failure(attached):
     check(attached)
 
 
-def test_what_is_in_use_stays(attached):
-    kill_attach(attached, 15)
-    eventually(lambda: not attached.run("pidof weft-attach", check=False), 30)
-    attached.run("dd if=/dev/zero of=/mnt/x bs=64k count=4 conv=fsync; "
-                 "touch /sums")
-    start_attach(attached)  # takes it over
-    eventually(lambda: attach_pid(attached), 30)
-    attached.run("umount /mnt")
-    time.sleep(1)
-    kill_attach(attached, 15)
-    eventually(lambda: not attached.run("ls /dev/weft/a 2>/dev/null",
-                                        check=False), 30)
-    eventually(lambda: attached.run("cat /sys/block/nbd0/size").strip() == "0",
-               30)
+# One partition, 8 MiB from the begin, of 32 MiB: the blocks of the device have 4 KiB.
+TABLE = (r"printf '\0\0\0\0\203\0\0\0\0\010\0\0\0\040\0\0' | "
+         "dd of=/dev/weft/a bs=1 seek=446 2>/dev/null && "
+         r"printf '\125\252' | dd of=/dev/weft/a bs=1 seek=510 conv=fsync 2>/dev/null && "
+         "blockdev --rereadpt /dev/weft/a && ")
+
+
+def test_what_is_in_use_stays(guest):
+    """Here a partition, which comes and goes with its device."""
+    guest.run("truncate -s 64M /a.img")
+    start_server(guest)
+    try:
+        done = start_attach(guest)
+        eventually(lambda: guest.run("ls /dev/weft/a 2>/dev/null", check=False), 30)
+        guest.run(TABLE + "/sbin/mke2fs -q -t ext4 /dev/nbd0p1 && "
+                  "mount -t ext4 /dev/nbd0p1 /mnt")
+        kill_attach(guest, 15)
+        status, said = eventually(done, 30)
+        assert status == 1 and "/dev/nbd0p1 is still mounted on /mnt" in said, said
+        guest.run("dd if=/dev/zero of=/mnt/x bs=64k count=4 conv=fsync")
+        start_attach(guest)  # takes it over
+        eventually(lambda: attach_pid(guest), 30)
+        guest.run("umount /mnt")
+        time.sleep(1)
+        kill_attach(guest, 15)
+        eventually(lambda: not guest.run("ls /dev/weft/a 2>/dev/null",
+                                         check=False), 30)
+        eventually(lambda: guest.run("cat /sys/block/nbd0/size").strip() == "0", 30)
+        guest.run("! ls /dev/nbd0p1 2>/dev/null")
+
+        start_attach(guest)
+        eventually(lambda: guest.run("ls /dev/weft/a 2>/dev/null", check=False), 30)
+        guest.run("dd if=/dev/weft/a of=/dev/null count=1")  # as udev looks at it
+        guest.run("/sbin/e2fsck -fn /dev/nbd0p1 && mount -t ext4 /dev/nbd0p1 /mnt && "
+                  "test $(stat -c %s /mnt/x) = 262144 && umount /mnt")
+        kill_attach(guest, 15)
+        eventually(lambda: not guest.run("pidof weft-attach", check=False), 30)
+        assert guest.device_errors() == []
+    finally:
+        guest.run("umount /mnt 2>/dev/null; kill $(pidof weft-attach) 2>/dev/null; "
+                  "sleep 1; kill -9 $(pidof nbdkit) 2>/dev/null; sleep 1; "
+                  "rm -rf /a.img /run/a.*", check=False)
 
 
 def test_what_two_hosts_destroy(guest):
