@@ -11,11 +11,14 @@
 
 #include <config.h>
 
+#include <arpa/inet.h>
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <civetweb.h>
@@ -180,6 +183,39 @@ end_connection (const struct mg_connection *conn)
 }
 
 /* ---- Starting and stopping. ---- */
+
+int bind (int fd, __CONST_SOCKADDR_ARG address, socklen_t bytes)
+  __attribute__ ((visibility ("default")));
+
+/* civetweb calls this one.  An address that the host does not have yet, as after a power
+ * cut, is listened on all the same: weftd is reached there as soon as the host has it.
+ */
+int
+bind (int fd, __CONST_SOCKADDR_ARG address, socklen_t bytes)
+{
+  const struct sockaddr *sa = address.__sockaddr__;
+  bool six = sa->sa_family == AF_INET6;
+  char text[INET6_ADDRSTRLEN] = "";
+  int on = 1;
+
+  if (syscall (SYS_bind, fd, sa, bytes) == 0)
+    return 0;
+  if (errno != EADDRNOTAVAIL || (sa->sa_family != AF_INET && !six) ||
+      setsockopt (fd, six ? IPPROTO_IPV6 : IPPROTO_IP,
+                  six ? IPV6_FREEBIND : IP_FREEBIND, &on, sizeof on) == -1 ||
+      syscall (SYS_bind, fd, sa, bytes) == -1)
+    return -1;
+  inet_ntop (sa->sa_family,
+             six ? (const void *) &((const struct sockaddr_in6 *) sa)->sin6_addr
+                 : (const void *) &((const struct sockaddr_in *) sa)->sin_addr,
+             text, sizeof text);
+  log_line (CLUSTER_WARNING,
+            "this host does not have the address %s of --listen yet: weftd is "
+            "reached there as soon as it has; if the address is wrong, give "
+            "another --listen",
+            text);
+  return 0;
+}
 
 static int
 log_message (const struct mg_connection *conn, const char *message)

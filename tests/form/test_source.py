@@ -49,3 +49,16 @@ def test_shellcheck(script):
     out = subprocess.run(["shellcheck", "-x", "-s", "sh", script], cwd=SOURCE,
                          capture_output=True, text=True, check=False)
     assert out.returncode == 0, out.stdout
+
+
+@pytest.mark.parametrize("unit", sorted(
+    p.name for p in (SOURCE / "systemd").glob("*.service.in")))
+def test_units_never_give_up(unit):
+    """However often it has failed; and one without its settings fails, and does not end
+    well having done nothing."""
+    lines = (SOURCE / "systemd" / unit).read_text().splitlines()
+    head = lines[:lines.index("[Service]")]
+    assert "StartLimitIntervalSec=0" in head
+    assert {"Restart=always", "Restart=on-failure"} & set(lines)
+    if "Type=oneshot" not in lines:
+        assert not [line for line in head if line.startswith("Condition")]
