@@ -5,12 +5,14 @@
 # images):
 #   etc/weft/weft.conf       WEFT_ADMIN, WEFT_TLS, WEFT_NODE
 #   etc/weft/tls/            the CA, this node's certificate and key
-#   etc/weft/disks/NAME.conf DISK, ADDRESS, PORT, URI of a disk that it serves
+#   etc/weft/disks/NAME.conf DISK, UUID, ADDRESS, PORT, URI of a disk that it serves;
+#                            REPLACES while it takes the place of another one
 # A file is there as a whole or not at all.
 
 umask 077
 PATH=$PATH:/usr/sbin:/sbin
-export PATH
+LC_ALL=C # names of disks are bytes
+export PATH LC_ALL
 me=${0##*/}
 root='' work=''
 ask=true
@@ -19,9 +21,16 @@ ask=true
 # shellcheck disable=SC2034 # used by the scripts
 OK=0 FAILED=1 USAGE=2 REFUSED=3 UNREACHABLE=4 UNTRUSTED=5 UNWANTED=6 LATE=7
 
+# plain: a text on stdin, without what a terminal would take for orders, as weftctl prints
+# it: names and labels may be anybody's.
+plain ()
+{
+  sed 's/\xc2[\x80-\x9f]/??/g; s/[\x01-\x1f\x7f]/?/g'
+}
+
 say ()
 {
-  echo "$me: $*"
+  printf '%s\n' "$me: $*" | plain
 }
 
 # die STATUS WORDS
@@ -29,7 +38,7 @@ die ()
 {
   die_status=$1
   shift
-  echo "$me: $*" >&2
+  say "$*" >&2
   exit "$die_status"
 }
 
@@ -63,6 +72,11 @@ lock ()
     "for two minutes; try again when it has ended"
 }
 
+unlock ()
+{
+  exec 9<&-
+}
+
 # For all to read, as the two of them are: what is secret is in tls/.
 make_directory ()
 {
@@ -79,10 +93,51 @@ write_file ()
   sync "$(dirname "$1")"
 }
 
+# conf_line KEY VALUE: a line of a file of settings, quoted where systemd would take the
+# value for another one (EnvironmentFile= in systemd.exec(5)).
+conf_line ()
+{
+  case $2 in
+    *[!A-Za-z0-9/._:@+=,-]*)
+      printf '%s="%s"\n' "$1" "$(printf %s "$2" | sed 's/[\\"$`]/\\&/g')"
+      ;;
+    *) printf '%s=%s\n' "$1" "$2" ;;
+  esac
+}
+
+# unquoted: a value on stdin, as systemd reads it.
+unquoted ()
+{
+  sed -e 's/^[[:blank:]]*//; s/[[:blank:]]*$//' \
+    -e "/^'.*'\$/{ s/^'//; s/'\$//; b; }" \
+    -e '/^".*"$/{ s/^"//; s/"$//; s/\\\([\\"$`]\)/\1/g; b; }' \
+    -e 's/\\\(.\)/\1/g'
+}
+
 # setting FILE KEY: the value of a line KEY=VALUE.
 setting ()
 {
-  sed -n "s/^$2=//p" "$1" 2>/dev/null | tail -n 1
+  sed -n "s/^$2=//p" "$1" 2>/dev/null | tail -n 1 | unquoted
+}
+
+# conf_of DISK: the file of settings by which the disk at this path is served.
+conf_of ()
+{
+  for conf_of_file in "$etc"/disks/*.conf; do
+    [ -f "$conf_of_file" ] || continue
+    if [ "$(readlink -f -- "$(setting "$conf_of_file" DISK)")" = \
+        "$(readlink -f -- "$1")" ]; then
+      printf '%s\n' "$conf_of_file"
+      return
+    fi
+  done
+  return 1
+}
+
+# unit_of CONF: what serves the disk.
+unit_of ()
+{
+  echo "weft-disk@$(basename "$1" .conf).service"
 }
 
 # What this host is called where nobody says otherwise.
@@ -114,7 +169,7 @@ weftctl_here ()
 must_be_admin ()
 {
   whoami=$(weftctl_here whoami --json) || exit
-  [ "$(echo "$whoami" | jq -r .role)" = admin ] ||
+  [ "$(printf %s "$whoami" | jq -r .role)" = admin ] ||
     die "$REFUSED" "this needs an administrator: log in here by weftctl login," \
       "or name the file of a token by WEFT_TOKEN_FILE"
 }
@@ -130,7 +185,7 @@ confirm ()
   $ask || return 0
   [ -t 0 ] || die "$UNWANTED" "there is no terminal to ask on, so nothing was" \
     "done; add --yes if it is meant"
-  printf '%s [type yes] ' "$*" >&2
+  printf '%s [type yes] ' "$(printf %s "$*" | plain)" >&2
   read -r confirm_answer || confirm_answer=''
   [ "$confirm_answer" = yes ] ||
     die "$UNWANTED" "nothing was done, as you did not say yes"

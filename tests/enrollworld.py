@@ -39,6 +39,40 @@ def six_refused(directory):
     return p.stderr if p.returncode == 1 else None
 
 
+def environment_file(text):
+    """The settings in it, as systemd reads an EnvironmentFile= (its env-file.c)."""
+    found, state, key, value, kept = {}, "key", "", "", 0
+    for c in text + "\n":
+        end = c == "\n" and state in ("key", "value")
+        if state == "key" and c == "=":
+            state, value, kept = "value", "", 0
+        elif state == "key":
+            key = "" if c == "\n" else (key + c).lstrip()
+        elif state == "value" and c in "'\"" and len(value) == kept == 0:
+            state = c
+        elif state == "value" and c == "\\":
+            state = "escape"
+        elif state == "value" and not end:
+            value = (value + c).lstrip() if kept == 0 else value + c
+        elif state == "escape":
+            state, value = "value", value + c.strip("\n")
+            kept = len(value)
+        elif state == "'" and c != "'":
+            value += c
+        elif state == '"' and c == "\\":
+            state = "quoted escape"
+        elif state == "quoted escape":
+            state, value = '"', value + (c if c in '\\"`$' else "\\" + c)
+        elif state == '"' and c != '"':
+            value += c
+        elif state in ("'", '"'):
+            state, kept = "value", len(value)
+        if end and state == "value":
+            found[key] = value[:kept] + value[kept:].rstrip()
+            state, key = "key", ""
+    return found
+
+
 class Place:
     """A network namespace and what runs in it."""
 
@@ -94,8 +128,7 @@ class Node(Place):
     def settings(self, *files):
         found = {}
         for file in files:
-            found.update(line.split("=", 1)
-                         for line in file.read_text().splitlines())
+            found.update(environment_file(file.read_text()))
         return found
 
     def exec_start(self, unit, env):

@@ -20,8 +20,8 @@ import time
 import pytest
 
 from certificates import Authority
-from enrollworld import (REFUSED, UNREACHABLE, UNTRUSTED, UNWANTED, USAGE, World, fill,
-                         read, six_refused, world)
+from enrollworld import (PORT, REFUSED, UNREACHABLE, UNTRUSTED, UNWANTED, USAGE, World,
+                         fill, read, six_refused, world)
 from wefttest import digest, eventually, run
 
 
@@ -291,11 +291,12 @@ def test_no_tls(world):
 def test_disks_that_hold_something(world):
     n = world.node("n1")
     disk = n.disk("d0")
-    run("mke2fs", "-q", "-F", "-t", "ext4", "-L", "precious", disk)
+    run("mke2fs", "-q", "-F", "-t", "ext4", "-L", "precious\x1b[31m", disk)
     before = digest(disk)
     token = world.token()
     p = world.enroll(n, disks=["d0"], token=token, check=False)
     assert p.returncode == UNWANTED and "ext4" in p.stderr
+    assert "precious" in p.stderr and "\x1b" not in p.stdout + p.stderr
     assert digest(disk) == before and not n.conf.exists()
     p = n.run("weft-enroll", "--root", n.root, "--admin", world.admin,
               "--ca-fingerprint", token["ca_fingerprint"], "--token-file",
@@ -369,3 +370,22 @@ def test_killed_at_any_moment(world, seed):
                     for c in confs}) == 2
         n.serve()
         world.seen(n, 2)
+
+
+def test_an_address_that_comes_late(world):
+    """After a power cut weftd may be there before its address is."""
+    late = f"10.77.9.9:{PORT}"
+    ready = world.w.dir / "late"
+    world.w.popen("late", "weftd", "--state", world.w.dir / "late-state", "--listen",
+                  f"127.0.0.2:{PORT}", "--listen", late, "--port-file", ready)
+    eventually(ready.exists, 30, what=world.w.log("late")[-500:])
+    assert "does not have the address 10.77.9.9" in world.w.log("late")
+
+    def fetch(url):
+        return world.w.run("curl", "-sk", "-o", "/dev/null", "-w", "%{http_code}", url,
+                           check=False).stdout
+
+    assert fetch(f"http://127.0.0.2:{PORT}/ca.pem") == "200"
+    assert fetch(f"https://{late}/ca.pem") == "000"
+    world.network.ip("w", "addr", "add", "10.77.9.9/24", "dev", "eth0")
+    assert fetch(f"https://{late}/ca.pem") == "200"

@@ -6,6 +6,8 @@ one that was removed is taken for nobody.
 """
 
 import contextlib
+import json
+import os
 import pathlib
 import re
 import shutil
@@ -14,7 +16,7 @@ import time
 
 import pytest
 
-from enrollworld import (LATE, OK, PORT, REFUSED, UNREACHABLE, World, fill, read,
+from enrollworld import (LATE, OK, PORT, REFUSED, UNREACHABLE, UNWANTED, World, fill, read,
                          world)
 from wefttest import Stopwatch, eventually, run
 
@@ -26,6 +28,51 @@ def leave(n, *words, **kw):
 def serial(n):
     return run("openssl", "x509", "-noout", "-serial", "-in",
                n.etc / "tls/client-cert.pem").stdout
+
+
+# In the place of a program of the scripts: it kills the script just before or after a step
+# that changes something, each of them once (the file `seen`).
+BREAK = r"""#!/bin/sh
+case ${0##*/}.$* in
+  weftctl.*--dry-run*) step= ;;
+  weftctl.disk\ format*) step=format ;;
+  weftctl.array\ replace*) step=replace ;;
+  mv.*.conf) step=$(for f; do [ ! -f "$f" ] || break; done; cksum "$f") ;;
+  weftctl.node\ remove*) step=leave ;;
+  weftctl.node\ drain*) step=drain ;;
+  mv.-T*tls.new*) step=certificate ;;
+  mv.-fT*tls.link*) step=link ;;
+  rm.*disks/*.conf) step=remove ;;
+  rm.*weft/tls\ *) step=tls ;;
+  rm.*weft/tls-*) step=old ;;
+  rm.*weft/services*|rm.*weft/weft.conf|rm.*weft/leaving) step=$* ;;
+  *) step= ;;
+esac
+b() { grep -qsxF "$1 $step" "$SEEN" || { echo "$1 $step" >>"$SEEN"; kill -9 0; }; }
+PATH=${PATH#*:}
+[ -z "$step" ] || b before
+"${0##*/}" "$@"
+status=$?
+[ -z "$step" ] || b after
+exit $status
+"""
+
+
+def broken_at_each_step(n, words, serve, directory, env):
+    """Run the script until it comes to its end.  The number of breaks."""
+    directory.mkdir()
+    for program in ("weftctl", "mv", "rm"):
+        (directory / program).write_text(BREAK)
+        (directory / program).chmod(0o755)
+    env = {**env, "SEEN": str(directory / "seen"),
+           "PATH": f"{directory}:{os.environ['PATH']}"}
+    for breaks in range(20):
+        p = n.run("setsid", "--wait", *words, env=env, check=False, timeout=180)
+        if p.returncode == OK:
+            return breaks
+        assert p.returncode == -signal.SIGKILL, p
+        serve()
+    raise AssertionError(p)
 
 
 def heard_lately(world, n):
@@ -42,16 +89,24 @@ def admin(world, tmp_path):
     return {"WEFT_TOKEN_FILE": str(file)}
 
 
-def test_renewal(world):
+def test_renewal(world, tmp_path):
     n = world.serving("n1", "d0")
     first = serial(n)
     n.run("weft-renew", "--root", n.root)
     assert serial(n) == first  # it is good for long
 
-    p = n.run("weft-renew", "--root", n.root, "--now")
-    assert "a new certificate" in p.stdout
+    def is_whole():
+        tls = n.etc / "tls"
+        run("openssl", "verify", "-CAfile", tls / "ca-cert.pem", tls / "server-cert.pem")
+        assert run("openssl", "x509", "-noout", "-pubkey", "-in",
+                   tls / "server-cert.pem").stdout == \
+            run("openssl", "pkey", "-pubout", "-in", tls / "server-key.pem").stdout
+
+    assert broken_at_each_step(n, ["weft-renew", "--root", n.root, "--now"], is_whole,
+                               tmp_path / "renew", {}) == 6
     second = serial(n)
     assert second != first
+    is_whole()
     assert len(list(n.etc.glob("tls-*"))) == 1
     # The disk that started with the old one goes on.
     time.sleep(5)
@@ -231,32 +286,73 @@ def states(world):
     return [m["state"] for m in world.json("array", "show", "a")["members"]]
 
 
-@pytest.mark.long(20)
+def uuid_of(path):
+    return json.loads(run("weftctl", "disk", "probe", path,
+                          "--json").stdout)["disks"][0]["uuid"]
+
+
+@pytest.mark.long(30)
 def test_replace_disk(world, admin, tmp_path):
+    """By a disk at another path, then by one at the same; broken at each step."""
     nodes = a, b, _ = [world.serving(f"n{i}", "d0") for i in range(3)]
     world.make_array(nodes)
     uri = a.serve_array("a")
     wanted = fill(a, uri, tmp_path)
+
+    def words(name):
+        return ["weft-replace-disk", "--root", b.root, "--yes", "--array", "a",
+                "--member", "1", "--disk", b.disk(name)]
+
+    def serve(name, old):
+        """As soon as its settings are those of the new disk."""
+        conf = b.etc / f"disks/{name}.conf"
+        if name not in b.processes and conf.exists() and \
+                b.settings(conf)["UUID"] != old:
+            b.serve(name)
+            world.seen(b, 1)
+
+    # A disk that is in sync and answers is let be, and nothing is formatted.
+    p = b.run(*words("d1"), env=admin, check=False)
+    assert p.returncode == REFUSED and "stop weft-disk@d0.service" in p.stderr, p
+    assert '"blank"' in run("weftctl", "disk", "probe", b.disk("d1"), "--json").stdout
+
     b.end("d0", 9)
     eventually(lambda: read(a, uri, tmp_path) == wanted, 60)
     eventually(lambda: states(world)[1] == "out", 30)
-
-    b.run("weft-enroll", "--root", b.root, "--yes", "--disk", b.disk("d1"))
-    b.serve("d1")
-    world.seen(b, 1)
-    words = ["weft-replace-disk", "--root", b.root, "--yes", "--array", "a",
-             "--member", "1", "--disk", b.disk("d1")]
     # A node alone has no right to that.
-    p = b.run(*words, check=False)
-    assert p.returncode == REFUSED
-    p = b.run(*words, env=admin)
-    assert "is served no more" in p.stdout
+    assert b.run(*words("d1"), check=False).returncode == REFUSED
+    old = uuid_of(b.disk("d0"))
+    breaks = broken_at_each_step(b, words("d1"), lambda: serve("d1", old),
+                                       tmp_path / "other", admin)
+    assert breaks == 10, (tmp_path / "other/seen").read_text()
     assert states(world) == ["in-sync"] * 3
     assert [f.name for f in b.etc.glob("disks/*")] == ["d1.conf"]
+    assert "REPLACES" not in (b.etc / "disks/d1.conf").read_text()
     assert read(a, uri, tmp_path) == wanted
     # Again: it is done.
-    b.run(*words, env=admin)
+    b.run(*words("d1"), env=admin)
+
+    # The same bay: what was there is out of it, and its process answers still.
+    old = uuid_of(b.disk("d1"))
+    b.disk("d1").rename(b.dir / "taken-out")
+    for script in (words("d1"), ["weft-enroll", "--root", b.root, "--yes", "--disk",
+                                 b.disk("d1")]):
+        p = b.run(*script, env=admin, check=False)
+        assert p.returncode in (REFUSED, UNWANTED) and "answers" in p.stderr, p
+    assert uuid_of(b.disk("d1")) is None
+    b.end("d1", 9)
+    eventually(lambda: read(a, uri, tmp_path) == wanted, 60)
+    eventually(lambda: states(world)[1] == "out" and not world.disks_of(b), 30)
+    port = b.settings(b.etc / "disks/d1.conf")["PORT"]
+    breaks = broken_at_each_step(b, words("d1"), lambda: serve("d1", old),
+                                       tmp_path / "same", admin)
+    assert breaks == 8, (tmp_path / "same/seen").read_text()
     assert states(world) == ["in-sync"] * 3
+    assert [f.name for f in b.etc.glob("disks/*")] == ["d1.conf"]
+    settings = b.settings(b.etc / "disks/d1.conf")
+    assert settings["UUID"] == uuid_of(b.disk("d1")) != old
+    assert settings["PORT"] == port and "REPLACES" not in settings
+    assert read(a, uri, tmp_path) == wanted
 
 
 @pytest.mark.long(20)
@@ -275,15 +371,54 @@ def test_drain_and_leave(world, admin, tmp_path):
     assert p.returncode in (REFUSED, LATE)
 
     spare = world.serving("n3", "d0")
-    old.run("weft-drain", "--root", old.root, "--yes", env=admin, timeout=180)
+    assert broken_at_each_step(old, ["weft-drain", "--root", old.root, "--yes"],
+                               lambda: None, tmp_path / "drain", admin) == 2
     disks = {d["path"]: d for d in world.json("disk", "ls")["disks"]}
     assert disks[str(old.disk("d0"))]["array"] is None
     assert disks[str(spare.disk("d0"))]["array"] == "a"
     assert states(world) == ["in-sync"] * 3
 
     old.end("d0")
-    p = leave(old, env=admin, timeout=180)
-    assert "is none any more" in p.stdout
+    breaks = broken_at_each_step(
+        old, ["weft-leave", "--root", old.root, "--yes"],
+        lambda: None, tmp_path / "leave", admin)
+    assert breaks == 10, (tmp_path / "leave/seen").read_text()
+    assert not list(old.etc.iterdir())
     names = [n["name"] for n in world.json("node", "ls")["nodes"]]
     assert "n1" not in names and "n3" in names
     assert read(nodes[0], uri, tmp_path) == wanted
+
+
+# In the place of systemd's: of two disks one runs, and does not end when it is told to.
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >>"$SAID"
+case $* in
+  *ActiveState*d1*) echo inactive ;;
+  *ActiveState*) echo active ;;
+esac
+"""
+# The node's configuration as /etc/weft, and a systemd that seems to run.
+AS_HOST = """set -e; cd "$0"
+mount -t tmpfs none /run; mkdir -p /run/systemd/system
+cp -a /etc etc; mkdir -p etc/weft; mount --bind etc /etc; mount --bind "$1" /etc/weft
+shift; exec "$@"
+"""
+
+
+def test_leave_is_given_up(world, admin, tmp_path):
+    """What ran is started again, and what did not run is let be."""
+    n = world.node("n1")
+    world.enroll(n, disks=["d0", "d1"])
+    n.serve("d0")
+    world.seen(n, 1)
+    (tmp_path / "systemctl").write_text(SYSTEMCTL)
+    (tmp_path / "systemctl").chmod(0o755)
+    p = n.run("unshare", "--mount", "sh", "-c", AS_HOST, tmp_path, n.etc,
+              "timeout", "4", "weft-leave", "--yes", check=False,
+              env={**admin, "SAID": str(tmp_path / "said"),
+                   "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert p.returncode == 124, p
+    assert [line for line in (tmp_path / "said").read_text().splitlines()
+            if line.startswith("st")] == ["stop weft-disk@d0.service",
+                                          "start weft-disk@d0.service"]
+    assert n.conf.exists() and world.disks_of(n)

@@ -11,6 +11,7 @@ again; removed packages leave nothing.
 import json
 import os
 import re
+import time
 
 import pytest
 
@@ -145,8 +146,7 @@ def enroll(w, h, disks):
     h.write("/root/token", token["token"] + "\n", 0o600)
     words = []
     for disk in disks:
-        with open(h.disks / disk, "wb") as f:
-            f.truncate(64 << 20)
+        empty(h, disk)
         words += ["--disk", f"/disks/{disk}"]
     words = ["weft-enroll", "--admin", f"https://{w.address}:7380",
              "--ca-fingerprint", token["ca_fingerprint"], "--token-file",
@@ -176,21 +176,92 @@ def in_sync(w):
         m["state"] for m in json.loads(p.stdout)["members"]} == {"in-sync"}
 
 
+AWKWARD = "50%n %%i \"$HOME\" \\x20 'x'=;#é"
+
+
+def awkward_name(n):
+    """systemd reads it as it was written, before the disk is formatted and after."""
+    empty(n, AWKWARD)
+    n.run("weft-enroll", "--disk", f"/disks/{AWKWARD}", "--yes")
+    [unit] = [u for u in n.run("systemctl", "list-units", "--plain", "--no-legend",
+                               "weft-disk@*").stdout.split()
+              if u.startswith("weft-disk@") and "home" in u]
+    n.run("systemctl", "disable", "--now", unit)
+    assert "weft-name-check" not in n.run("ls", "/run/systemd/system").stdout
+
+
+def late_addresses(w, n):
+    """After a power cut addresses may come later than all that waits for them: longer than
+    systemd tries where it gives up (six starts in 10 s)."""
+    for h in (w, n):
+        h.network.ip(h.name, "addr", "del", f"{h.address}/24", "dev", "eth0")
+    w.run("systemctl", "restart", "weftd", "weft-disk@d0", "weft-disk@d1")
+    n.run("systemctl", "restart", "weft-disk@d0", "weft-disk@d1")
+    eventually(lambda: int(n.run("systemctl", "show", "--value", "-p", "NRestarts",
+                                 "weft-disk@d0").stdout) > 6, 60, every=1)
+    for h in (w, n):
+        h.network.ip(h.name, "addr", "add", f"{h.address}/24", "dev", "eth0")
+    eventually(lambda: in_sync(w), 60, every=1, what="all in-sync")
+    assert "does not have the address" in w.journal("weftd")
+
+
+def nothing_to_serve(w):
+    """Who starts it hears that it failed."""
+    for unit, why in [("weft-service@none", "/etc/weft/services/none.conf"),
+                      ("weft-disk@none", "/etc/weft/disks/none.conf")]:
+        p = w.run("systemctl", "start", f"{unit}.service", check=False)
+        assert p.returncode != 0, unit
+        assert why in w.journal(f"{unit}.service") + p.stderr, (unit, p.stderr)
+
+
+def empty(h, disk):
+    (h.disks / disk).unlink(missing_ok=True)
+    with open(h.disks / disk, "wb") as f:
+        f.truncate(64 << 20)
+
+
 def replace_disk(w, n):
-    """n's second disk is lost, and another one takes its place; then n's
-    certificate is renewed, and its disks are started with the new one."""
-    n.run("systemctl", "disable", "--now", "weft-disk@d1")
-    eventually(lambda: not in_sync(w), 60, every=1, what="a member to be out")
+    """n's second disk is lost, and another one takes its place, then one at the same path;
+    what else the host has is as before.  Then n's certificate is renewed, and its disks
+    are started with the new one."""
     token = json.loads(w.run("weftctl", "token", "add", "n", "--role", "admin",
                              "--json").stdout)["token"]
     n.write("/root/admin", token + "\n", 0o600)
-    with open(n.disks / "d2", "wb") as f:
-        f.truncate(64 << 20)
-    p = n.run("weft-replace-disk", "--array", "a", "--member", "3", "--disk",
-              "/disks/d2", "--yes", env={"WEFT_TOKEN_FILE": "/root/admin"},
-              timeout=180)
+
+    def replace(disk, **kw):
+        return n.run("weft-replace-disk", "--array", "a", "--member", "3", "--disk",
+                     f"/disks/{disk}", "--yes",
+                     env={"WEFT_TOKEN_FILE": "/root/admin"}, timeout=180, **kw)
+
+    def active(disk):
+        return n.run("systemctl", "is-active", f"weft-disk@{disk}",
+                     check=False).stdout.strip()
+
+    # It is enabled, and was stopped for a reason.
+    empty(n, "d9")
+    n.run("weft-enroll", "--disk", "/disks/d9", "--yes")
+    n.run("systemctl", "stop", "weft-disk@d9")
+    empty(n, "d2")
+    p = replace("d2", check=False)
+    assert p.returncode == 3 and "stop weft-disk@d1.service there" in p.stderr, p
+    n.run("systemctl", "stop", "weft-disk@d1")
+    eventually(lambda: not in_sync(w), 60, every=1, what="a member to be out")
+    p = replace("d2")
     assert "d1.conf is removed" in p.stdout
     assert in_sync(w)
+
+    # Its process has the file that was there before, and answers.
+    empty(n, "d2")
+    p = replace("d2", check=False)
+    assert p.returncode == 3 and "stop weft-disk@d2.service there" in p.stderr, p
+    n.run("systemctl", "stop", "weft-disk@d2")
+    eventually(lambda: not in_sync(w), 60, every=1, what="a member to be out")
+    eventually(lambda: replace("d2", check=False).returncode == 0, 180, every=1)
+    assert in_sync(w)
+    time.sleep(2)
+    assert in_sync(w) and active("d2") == "active"
+    assert active("d9") == active("d1") == "inactive"
+    n.run("systemctl", "disable", "weft-disk@d9")
 
     pids = {d: n.main_pid(f"weft-disk@{d}") for d in ("d0", "d2")}
     p = n.run("weft-renew", "--now", timeout=180)
@@ -223,6 +294,9 @@ def test_cluster(host, tmp_path):
     assert eventually(lambda: read_back(w) == wanted, 60)
     eventually(lambda: in_sync(w), 60, every=1, what="all in-sync")
 
+    late_addresses(w, n)
+    nothing_to_serve(w)
+    awkward_name(n)
     replace_disk(w, n)
     assert read_back(w) == wanted
 
