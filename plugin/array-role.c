@@ -327,7 +327,7 @@ array_cleanup (void)
     return;
   hangup_stop ();
   loss_stop ();
-  recovered = !params.leases || control_lease_stop (control);
+  recovered = !params.shared || control_lease_stop (control);
   clean = engine_end (engine, !options.readonly, DRAIN_TIMEOUT_MS);
   if (control)
     control_stop (control);
@@ -414,7 +414,7 @@ array_after_fork (void)
                   params.array);
   if (r != -1) {
     control_equal (control);
-    r = params.leases ? control_lease_start (control) : 0;
+    r = params.shared ? control_lease_start (control) : 0;
     if (r == 0)
       r = loss_start (engine, &layout);
     if (r == 0)

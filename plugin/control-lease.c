@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "control-internal.h"
@@ -24,6 +25,7 @@
 #include "role.h"
 
 #define STOP_MS 5000
+#define LEAVES_MS 10   /* until it is looked again whether all has arrived */
 #define SAY_MS 3000    /* what waits for so long people are told of */
 #define RANGES_MAX 256 /* at a time: of a grant, and of what was left */
 
@@ -287,8 +289,8 @@ recover (struct control *c, const struct lessee_action *a)
   bool ok;
 
   nbdkit_error (
-    "array %s: a host that shared it by leases is gone: what it may "
-    "have left half written is made equal",
+    "array %s: a host that shared it is gone: what it may have left half "
+    "written is made equal",
     params.array);
   engine_lease_recover (c->engine, a->ranges, a->count);
   pthread_mutex_lock (&c->lock);
@@ -298,6 +300,13 @@ recover (struct control *c, const struct lessee_action *a)
   ok = resync_recover (c->engine, c->layout, c, a->ranges, a->count) == 0;
   if (ok)
     engine_lease_recovered (c->engine);
+  /* Another's part may be attached when nothing is under way there any more. */
+  while (ok && !params.leases && engine_lease_leaves (c->engine)) {
+    usleep (LEAVES_MS * 1000);
+    pthread_mutex_lock (&c->lock);
+    ok = !c->lease_quit && !host_is_over (c->host);
+    pthread_mutex_unlock (&c->lock);
+  }
   say_recovered (c, ok);
 }
 

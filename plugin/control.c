@@ -433,12 +433,12 @@ control_ready (struct control *c, struct engine *e, const bool connected[],
     config.connected[m] = connected[m];
   }
   c->host = host_new (&config, clock_ms ());
-  if (params.leases)
+  if (params.shared)
     c->lessee = lessee_new (params.leases_kind, l->size, c->generation,
                             c->declared, c->order);
   engine_trust (e, c->heard_ms + SESSION_TTL_MS);
   engine_all_arrived (e, config.view.all_arrived);
-  if (c->host && (c->lessee || !params.leases))
+  if (c->host && (c->lessee || !params.shared))
     return 0;
   nbdkit_error ("calloc: %m");
   return -1;

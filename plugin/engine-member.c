@@ -169,6 +169,18 @@ engine_lease_recovered (struct engine *e)
   turn_end (e, &t);
 }
 
+bool
+engine_lease_leaves (struct engine *e)
+{
+  struct turn t;
+  bool leaves;
+
+  turn_begin (e, &t, NULL);
+  leaves = array_lease_leaves (e->array);
+  turn_end (e, &t);
+  return leaves;
+}
+
 void
 engine_lease_leave (struct engine *e, const struct lease_wish *leave)
 {

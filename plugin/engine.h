@@ -87,6 +87,7 @@ void engine_lease_grant (struct engine *e, const struct array_range *granted,
 void engine_lease_recover (struct engine *e, const struct array_range *ranges,
                            unsigned count);
 void engine_lease_recovered (struct engine *e);
+bool engine_lease_leaves (struct engine *e);
 void engine_lease_leave (struct engine *e, const struct lease_wish *leave);
 unsigned engine_lease_left (struct engine *e, struct array_range *left,
                             unsigned max);

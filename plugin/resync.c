@@ -236,7 +236,7 @@ tell_progress (struct copier *t)
                   " extents of 4 MiB may have copies that differ; copying %s",
                   params.array, extents,
                   t->mode == RESYNC_OF_ORPHANS
-                    ? "what a lease was held of there"
+                    ? "what the host that is gone wrote of there"
                     : "them before clients are served");
   else if (begun / PROGRESS_EXTENTS > t->told / PROGRESS_EXTENTS)
     nbdkit_error ("weft: resync: %" PRIu64 " of %" PRIu64 " extents", begun,

@@ -194,7 +194,7 @@ reply_grant (const struct cluster *c, const struct cluster_array *a,
 
   if (cluster_session_guarded (s))
     add_fences (c, a, s, view);
-  if (s->rec.leases)
+  if (s->rec.part.length > 0)
     json_object_set_new (view, "leases", first_leases (c, a, s));
   if (a->moved)
     json_object_set_new (view, "hold", json_true ());
@@ -270,7 +270,7 @@ reply_session (const struct cluster *c, const struct cluster_array *a,
     json_object_set_new (view, "leave", json_true ());
   if (r.fences)
     add_fences (c, a, s, view);
-  if (s->rec.leases)
+  if (s->rec.part.length > 0)
     add_leases (c, a, s, view);
   if (r.has_map)
     json_object_set_new (view, "map", map (c, a, s));

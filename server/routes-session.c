@@ -313,6 +313,7 @@ parse_session_heartbeat (struct fields *f, struct request *r)
   hb->has_stats = !hb->same_stats && fields_has (f, "stats");
   if (hb->has_stats)
     parse_stats (f, &hb->stats);
+  hb->orders = fields_has (f, "order");
   if (fields_has (f, "draining"))
     fields_bool (f, "draining", &hb->draining);
   parse_patience (f, r, &hb->wait_ms);

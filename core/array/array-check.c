@@ -62,7 +62,8 @@ check_request (const struct array *a, const struct req *q, unsigned places[])
   const struct piece *p;
 
   assert (!q->runnable && q->r->state == q);
-  assert (!request_writes (q->r) || array_ours (a, q->r->offset, q->r->length));
+  assert (!request_writes (q->r) || q->r->flags & ARRAY_RECOVER ||
+          array_ours (a, q->r->offset, q->r->length));
   TAILQ_FOREACH (p, &q->pieces, link) {
     assert (p->req == q);
     assert (p->place != PIECE_READY);

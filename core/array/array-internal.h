@@ -452,7 +452,7 @@ array_only_reads (const struct array *a, const struct req *q, uint64_t offset,
                   uint64_t length)
 {
   return a->config.readonly || (a->config.leases && !q->leased) ||
-         !array_ours (a, offset, length);
+         !(q->r->flags & ARRAY_RECOVER || array_ours (a, offset, length));
 }
 
 /* Are reads held now, where others may write? */
@@ -607,6 +607,8 @@ uint64_t round_deadline (const struct array *a);
 /* array-lease.c: what is ours comes and goes. */
 void lease_init (struct array *a);
 void lease_free (struct array *a);
+/* Is the request one of a recovery, and within what is recovered? */
+bool lease_recovers (const struct array *a, const struct array_request *r);
 /* Is the request leased, or can be now? */
 bool lease_has (struct array *a, struct req *q);
 /* The same; if not, it gives up its turn and waits, without any, until it is leased. */

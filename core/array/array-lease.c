@@ -22,6 +22,9 @@
  * must find on the other copies what we have acknowledged.  Where much is left at once
  * all that is in the buffer is written instead.
  *
+ * One of several that write a part each holds nothing here; but it may recover what
+ * another had that has died, and writes there for so long.
+ *
  * After array_stop nothing is left any more, since images were forgotten.
  */
 
@@ -118,6 +121,12 @@ within (const struct array *a, const struct array_request *r, bool recovering)
       next = spans_reach (s, at, end, RECOVERING);
   } while (next > at && next < end);
   return next == end;
+}
+
+bool
+lease_recovers (const struct array *a, const struct array_request *r)
+{
+  return r->flags & ARRAY_RECOVER && within (a, r, true);
 }
 
 static bool
@@ -237,7 +246,8 @@ take (struct array *a, const struct array_range *ranges, unsigned count,
     if (clip (a, &ranges[i], &start, &end))
       any |= change (&a->lease.spans, start, end, 0, owner);
   }
-  if (!any)
+  /* A part that is recovered does not stay ours: no FLUSH of our clients stands for it. */
+  if (!any || !a->config.leases)
     return;
   for (unsigned i = 0; i < a->layout->members; i++) {
     a->member[i].loose = a->former->wrote[i] = ++a->event;
@@ -261,10 +271,28 @@ lease_recover (struct array *a, const struct array_range *ranges,
   begin_waiting (a);
 }
 
+static struct leaving *
+leaving_new (struct array *a, uint64_t start, uint64_t end)
+{
+  struct leaving *g = alloc_zeroed (sizeof *g);
+
+  g->start = start;
+  g->end = end;
+  g->owner = a->lease.owner;
+  a->lease.owner += 2;
+  TAILQ_INSERT_TAIL (&a->lease.leaving, g, link);
+  a->look = true;
+  return g;
+}
+
+/* What another's part had is left again, when joining members have all of it. */
 void
 lease_recovered (struct array *a)
 {
-  change (&a->lease.spans, 0, a->layout->size, RECOVERING, HELD);
+  uint64_t size = a->layout->size;
+
+  change (&a->lease.spans, 0, size, RECOVERING,
+          a->config.leases ? HELD : leaving_new (a, 0, size)->owner);
   begin_waiting (a);
 }
 
@@ -313,15 +341,9 @@ lease_leave (struct array *a, const struct array_range *must,
     if (wish_end > end)
       end = cold_up (a, end, wish_end);
   }
-  g = alloc_zeroed (sizeof *g);
-  g->start = start;
-  g->end = end;
-  g->owner = a->lease.owner;
-  a->lease.owner += 2;
+  g = leaving_new (a, start, end);
   change (s, start, end, HELD, g->owner);
   change (s, start, end, 0, g->owner + 1);
-  TAILQ_INSERT_TAIL (&a->lease.leaving, g, link);
-  a->look = true;
 }
 
 /* The next part of [at, end) that is leaving by this call; false: there is none. */
@@ -457,7 +479,8 @@ let_go (struct array *a, const struct leaving *g)
   change (s, at, g->end, g->owner + 1, g->owner);
   for (; next_leaving (a, g, at, g->end, &x); at = x.end) {
     spans_set (s, x.start, x.end, 0);
-    push_left (a, x.start, x.end);
+    if (a->config.leases)
+      push_left (a, x.start, x.end);
   }
   if (a->lease.left_count > 0)
     give_notice (a, NOTICE_LEFT);
@@ -562,7 +585,7 @@ lease_check (const struct array *a)
   const struct req *q;
 
   spans_check (&l->spans);
-  assert (a->config.leases || l->spans.count == 0);
+  assert (a->config.leases || a->config.part_length > 0 || l->spans.count == 0);
   TAILQ_FOREACH (q, &a->requests, link)
     if (q->leased) /* all of it is ours, though some may be asked back */
       for (uint64_t at = q->r->offset, end = at + q->r->length; at < end;) {

@@ -287,7 +287,7 @@ pump (struct array *a)
     if (p)
       piece_go (a, p);
     more = TAILQ_FIRST (&a->space) != p;
-    if (a->look && a->config.leases)
+    if (a->look)
       lease_look (a);
     send_images (a);
     if (a->look) {
@@ -324,7 +324,7 @@ refusal (const struct array *a, const struct array_request *r)
   if (r->length == 0)
     return 0;
   return (request_writes (r) || r->op == ARRAY_ACCEPT) &&
-             !array_ours (a, r->offset, r->length)
+             !array_ours (a, r->offset, r->length) && !lease_recovers (a, r)
            ? EPERM
            : -1;
 }

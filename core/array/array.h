@@ -315,10 +315,12 @@ unsigned array_lease_wants (const struct array *a, struct array_range *wants,
 void array_lease_grant (struct array *a, const struct array_range *granted,
                         unsigned count, uint64_t now_ns);
 /* These as well; but copies may differ there, so requests wait, but for those of
- * ARRAY_RECOVER, until array_lease_recovered.
+ * ARRAY_RECOVER, until array_lease_recovered.  With a part: requests of ARRAY_RECOVER may
+ * write there until then.
  */
 void array_lease_recover (struct array *a, const struct array_range *ranges,
                           unsigned count, uint64_t now_ns);
+/* With a part: it is over when array_lease_leaves is false. */
 void array_lease_recovered (struct array *a, uint64_t now_ns);
 /* Give back all of `must`, and around it what lies in `wish`, is ours, and was not
  * written for LEASE_COLD_MS.  No request begins there from now on.  When those that

@@ -394,6 +394,22 @@ refuse_early (struct cluster *c, uint64_t op, struct cluster_array *a,
   return true;
 }
 
+/* Somebody may write in this part, as it recovers what a session has left there. */
+static bool
+refuse_recovered (struct cluster *c, uint64_t op, const struct cluster_array *a,
+                  const struct cluster_attach *attach)
+{
+  if (attach->leases || !cluster_lease_busy (a, &attach->part))
+    return false;
+  cluster_defer (
+    c, op, CLUSTER_CONFLICT, "changing", HEARTBEAT_MS,
+    "array %s cannot be attached just now: another host still "
+    "makes equal what a session has left that has ended, or weftd "
+    "was started and does not know yet whether one does; ask again",
+    a->rec.name);
+  return true;
+}
+
 static void
 attach_begin (struct cluster *c, const struct cluster_input *in,
               struct cluster_array *a, const struct cluster_attach *attach,
@@ -426,7 +442,8 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   if (fences)
     prepare (c, a, states);
   else {
-    if (rec.writable && refuse_early (c, in->op, a, states))
+    if (rec.writable && (refuse_early (c, in->op, a, states) ||
+                         refuse_recovered (c, in->op, a, attach)))
       return;
     next = a->rec.change;
     if (next.epoch == 0 && cluster_array_behind (c, a))

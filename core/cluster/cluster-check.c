@@ -53,7 +53,7 @@ check_leases (const struct cluster *c, const struct cluster_array *a)
   const struct cluster_session *s = cluster_array_writer (a);
   bool orphans = false, ordered = false;
 
-  assert ((l != NULL) == (s && s->rec.leases));
+  assert ((l != NULL) == (s && s->rec.part.length > 0));
   if (l == NULL)
     return;
   spans_check (&l->spans);
@@ -66,7 +66,7 @@ check_leases (const struct cluster *c, const struct cluster_array *a)
     if (x->owner >= LEASE_ORDERED)
       continue;
     s = cluster_session_find (c, x->owner);
-    assert (s && s->rec.leases && s->lessee.declared);
+    assert (s && s->rec.part.length > 0 && s->lessee.declared);
     assert (cluster_session_of (s, a));
   }
   assert (ordered == (l->order != 0) && ordered == (l->recoverer != NULL));

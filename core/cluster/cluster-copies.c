@@ -111,7 +111,8 @@ cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
                         uint64_t *unreachable, uint64_t *lost)
 {
   bool out[ARRAY_MEMBERS_MAX], gone[ARRAY_MEMBERS_MAX];
-  uint64_t e, u, rest, todo = 0;
+  const struct cluster_session *by;
+  uint64_t e, u, rest, unequal, todo = 0;
 
   cluster_array_missing (a, out, gone);
   u = layout_loss (&a->layout, gone, &e);
@@ -136,6 +137,9 @@ cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
   }
   layout_loss (&a->layout, gone, &rest);
   *exposed = rest + todo < e ? rest + todo : e;
+  cluster_array_unequal (a, &unequal, &by);
+  *exposed = unequal < a->layout.size - *exposed ? *exposed + unequal
+                                                 : a->layout.size;
 }
 
 /* "any 1 more member but 1, 5 and 4 others": those have the last copy of something.

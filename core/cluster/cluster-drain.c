@@ -151,8 +151,10 @@ hindered (const struct cluster *c, const struct cluster_array *a,
           unsigned member, char *text, size_t size)
 {
   const struct cluster_session *writer;
+  enum cluster_unequal unequal;
   const char *why = NULL;
   char words[320];
+  uint64_t bytes;
   unsigned m;
 
   if (!a->rec.ready) {
@@ -185,6 +187,14 @@ hindered (const struct cluster *c, const struct cluster_array *a,
               a->rec.name, cluster_disk_words (a->disk[m], words, sizeof words),
               why);
     return soon_well (a, m) ? HOLD_PASSES : HOLD_STAYS;
+  }
+  unequal = cluster_array_unequal (a, &bytes, &writer);
+  if (unequal != UNEQUAL_NONE) {
+    snprintf (text, size,
+              "a host to make copies of array %s equal, which a session has "
+              "left that has ended",
+              a->rec.name);
+    return cluster_writer_alive (a) ? HOLD_PASSES : HOLD_STAYS;
   }
   if (cluster_rebuild_writers_well (c, a, &writer))
     return HOLD_NONE;

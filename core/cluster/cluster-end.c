@@ -95,8 +95,10 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
       cluster_wait_end (c, w);
     }
   }
-  if (s->rec.leases)
+  if (s->rec.part.length > 0)
     cluster_lease_end (c, a, s);
+  else if (s->rec.writable && !s->detaches)
+    cluster_unequal_set (c, a, true);
 }
 
 /* Have members not confirmed yet that they refuse what it asks?  Who fences its node
@@ -197,7 +199,8 @@ cluster_session_cut (struct cluster *c, struct cluster_session *s,
     cluster_log (c, CLUSTER_INFO, "array", s->rec.array_name,
                  "Node %s, process %" PRIu64 ", has detached array %s.",
                  s->rec.node, s->rec.pid, s->rec.array_name);
-  if (s->rec.leases && by == NULL)
+  s->detaches = by == NULL;
+  if (s->rec.part.length > 0 && by == NULL)
     cluster_lease_detached (a, s);
   cluster_session_end (c, s, "it was %s%s", by ? "evicted by " : "detached",
                        by ? by : "");
@@ -303,8 +306,8 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
     return;
   if (cluster_session_missed (c, s))
     cluster_session_cut (c, s, "weftd: it was silent, and others write");
-  else if (s->rec.leases && !s->lessee.declared && s->heard &&
-           s->lessee.order == 0 && !s->draining &&
+  else if (!s->lessee.declared && s->heard && s->lessee.order == 0 &&
+           !s->draining &&
            c->live_ms >= s->lessee.heard_live_ms + SESSION_TTL_MS)
     cluster_session_cut (
       c, s, "weftd: it does not say which leases it has, and others wait");

@@ -178,7 +178,9 @@ make_array (struct cluster *c, const struct cluster_input *in,
   r->spare_after_ms = SPARE_AFTER_MS_DEFAULT;
   for (unsigned m = 0; m < a->layout.members; m++)
     make_member (c, in, a, m, plan);
-  a->rec.lapse = a->rec.epoch; /* nobody knows who wrote to it last */
+  /* Nobody knows who wrote to it last, and how that ended. */
+  a->rec.lapse = a->rec.epoch;
+  a->rec.to_recover = true;
   cluster_array_insert (c, a);
   cluster_array_link (c, a);
   cluster_allowed_begin (a, &a->rec.allow); /* the list is lost, too */

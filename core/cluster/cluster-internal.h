@@ -746,6 +746,22 @@ bool cluster_over_news (const struct cluster_disk *d);
 unsigned cluster_over_told (const struct cluster_disk *d,
                             struct cluster_over over[OVER_TOLD_MAX]);
 
+/* cluster-unequal.c */
+/* Of what nobody has who writes, copies may differ; or they are equal. */
+void cluster_unequal_set (struct cluster *c, struct cluster_array *a,
+                          bool to_recover);
+enum cluster_unequal {
+  UNEQUAL_NONE,  /* but for what a session writes just now */
+  UNEQUAL_FIXED, /* a session makes the copies equal */
+  UNEQUAL_LEFT,  /* nobody does */
+};
+/* May copies differ, of up to so many bytes, that a session has left which has ended, or
+ * is silent?  *by: the session that is at it.
+ */
+enum cluster_unequal cluster_array_unequal (const struct cluster_array *a,
+                                            uint64_t *bytes,
+                                            const struct cluster_session **by);
+
 /* cluster-lease-map.c */
 /* Somebody needs this range, and others have it; one of them is asked to give it back. */
 void cluster_lease_met (const struct cluster *c, struct cluster_array *a,
@@ -768,7 +784,13 @@ void cluster_lease_begin (struct cluster *c, struct cluster_array *a,
                           struct cluster_session *s);
 /* Is this a range of the array that may be leased? */
 bool cluster_lease_fits (const struct cluster_array *a,
-                         const struct cluster_part *p);
+                         const struct cluster_part *p, uint64_t granule);
+/* What its heartbeat says of orders to recover. */
+void cluster_lease_heard (struct cluster *c, struct cluster_session *s,
+                          const struct cluster_session_heartbeat *hb);
+/* May another session write in this part now, as it recovers that? */
+bool cluster_lease_busy (const struct cluster_array *a,
+                         const struct cluster_part *part);
 /* The session has these leases, and no others.  False: another one has some of that. */
 bool cluster_lease_declare (struct cluster *c, struct cluster_array *a,
                             struct cluster_session *s,

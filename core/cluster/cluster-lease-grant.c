@@ -38,6 +38,7 @@ may_recover (const struct cluster *c, const struct cluster_array *a,
              const struct cluster_session *s)
 {
   return is_able (a, s) && !s->draining &&
+         (s->rec.leases || s->lessee.orders) &&
          cluster_session_silent_ms (c, s) < QUIET_MS;
 }
 

@@ -224,7 +224,7 @@ cluster_lease_map (const struct cluster *c, const struct cluster_array *a,
   uint64_t now = c->now_ms / MINUTE_MS;
 
   memset (map, 0, sizeof *map);
-  if (l == NULL)
+  if (l == NULL || !cluster_array_writer (a)->rec.leases)
     return false;
   map->cell_bytes = cell_bytes (a);
   map->conflicts = l->met.conflicts;

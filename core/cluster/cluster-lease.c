@@ -75,13 +75,13 @@ ask_back_again (struct cluster *c, struct cluster_array *a)
   cluster_due (c, a, DUE_LEASES);
 }
 
+/* Of its own it writes a part, which nobody gives it and nobody asks back. */
 static void
-set_to_recover (struct cluster *c, struct cluster_array *a, bool to_recover)
+set_part (struct cluster_array *a, const struct cluster_session *s)
 {
-  if (a->rec.to_recover == to_recover)
-    return;
-  a->rec.to_recover = to_recover;
-  cluster_put_array (c, a);
+  if (!s->rec.leases)
+    spans_set (&a->leases->spans, s->rec.part.offset,
+               cluster_part_end (&s->rec.part), s->rec.id);
 }
 
 static struct cluster_leases *
@@ -112,14 +112,14 @@ cluster_lease_start (struct cluster_array *a)
 /* ---- What lessees say. ---- */
 
 bool
-cluster_lease_fits (const struct cluster_array *a, const struct cluster_part *p)
+cluster_lease_fits (const struct cluster_array *a, const struct cluster_part *p,
+                    uint64_t granule)
 {
   uint64_t size = a->layout.size;
 
   return p->offset < size && p->length > 0 && p->length <= size - p->offset &&
-         p->offset % LEASE_BYTES == 0 &&
-         (cluster_part_end (p) % LEASE_BYTES == 0 ||
-          cluster_part_end (p) == size);
+         p->offset % granule == 0 &&
+         (cluster_part_end (p) % granule == 0 || cluster_part_end (p) == size);
 }
 
 bool
@@ -136,6 +136,7 @@ cluster_lease_declare (struct cluster *c, struct cluster_array *a,
   for (unsigned i = 0; i < count; i++)
     spans_set (spans, declared[i].offset, cluster_part_end (&declared[i]),
                s->rec.id);
+  set_part (a, s);
   /* What it was recovering it goes on to recover. */
   if (!s->lessee.declared)
     s->lessee.unequal = count > 0 && a->rec.to_recover &&
@@ -182,6 +183,10 @@ cluster_lease_recovered (struct cluster *c, struct cluster_array *a,
     l->order = 0;
     l->recoverer = NULL;
   }
+  if (!s->rec.leases) { /* what it has recovered is nobody's */
+    hand_all (&l->spans, s->rec.id, 0);
+    set_part (a, s);
+  }
   ask_back_again (c, a);
 }
 
@@ -205,7 +210,7 @@ cluster_lease_end (struct cluster *c, struct cluster_array *a,
   }
   hand_all (&l->spans, s->rec.id, LEASE_ORPHAN);
   if (has_any (&l->spans, LEASE_ORPHAN) || !s->lessee.declared)
-    set_to_recover (c, a, true);
+    cluster_unequal_set (c, a, true);
   /* Where nobody is left, the next one that attaches makes all equal. */
   if (cluster_array_writer (a) == NULL)
     cluster_leases_free (a);
@@ -213,6 +218,38 @@ cluster_lease_end (struct cluster *c, struct cluster_array *a,
 }
 
 /* ---- Orders to recover. ---- */
+
+void
+cluster_lease_heard (struct cluster *c, struct cluster_session *s,
+                     const struct cluster_session_heartbeat *hb)
+{
+  s->lessee.order = hb->order;
+  s->lessee.orders = hb->orders;
+  if (s->rec.part.length == 0)
+    return;
+  if (s->lessee.unequal && hb->order == 0 && (s->rec.leases || hb->equal)) {
+    s->lessee.unequal = false;
+    cluster_due (c, s->array, DUE_LEASES);
+  }
+  /* An older version recovers nothing, and has nothing to declare. */
+  if (!s->rec.leases && !hb->orders && !s->lessee.declared)
+    cluster_lease_declare (c, s->array, s, NULL, 0);
+}
+
+bool
+cluster_lease_busy (const struct cluster_array *a,
+                    const struct cluster_part *part)
+{
+  const struct cluster_leases *l = a->leases;
+  unsigned i = l ? spans_find (&l->spans, part->offset) : 0;
+
+  for (; l && i < l->spans.count &&
+         l->spans.span[i].start < cluster_part_end (part);
+       i++)
+    if (l->spans.span[i].owner != LEASE_ORPHAN)
+      return true;
+  return l && l->starting;
+}
 
 void
 cluster_lease_news (struct cluster *c, struct cluster_session *s)
@@ -243,14 +280,24 @@ void
 cluster_lease_begin (struct cluster *c, struct cluster_array *a,
                      struct cluster_session *s)
 {
+  bool first = a->leases == NULL;
+
   s->lessee.declared = true;
-  if (a->leases)
+  if (first)
+    leases_new (a);
+  if (first && (s->rec.leases || a->rec.to_recover))
+    spans_set (&a->leases->spans, 0, a->layout.size, LEASE_ORPHAN);
+  if (!s->rec.leases) { /* its resync makes its part equal */
+    set_part (a, s);
+    s->lessee.unequal = a->rec.to_recover;
+    cluster_due (c, a, DUE_LEASES);
     return;
-  leases_new (a);
-  spans_set (&a->leases->spans, 0, a->layout.size, LEASE_ORPHAN);
+  }
+  if (!first)
+    return;
   cluster_lease_order (c, a, s);
   s->lessee.told_news = s->lessee.news; /* the answer says it */
-  set_to_recover (c, a, true);
+  cluster_unequal_set (c, a, true);
 }
 
 bool
@@ -290,6 +337,6 @@ cluster_lease_orphans (struct cluster *c, struct cluster_array *a)
     return true;
   while ((s = cluster_writer_next (a, s)))
     unequal |= s->lessee.unequal;
-  set_to_recover (c, a, unequal);
+  cluster_unequal_set (c, a, unequal);
   return false;
 }

@@ -11,11 +11,13 @@
 
 #include "cluster-internal.h"
 
+/* (A part, and what is recovered of one, is of stripe units.) */
 static bool
 refuse_range (struct cluster *c, uint64_t op, const struct cluster_array *a,
-              const char *field, const struct cluster_part *p)
+              const struct cluster_session *s, const char *field,
+              const struct cluster_part *p)
 {
-  if (cluster_lease_fits (a, p))
+  if (cluster_lease_fits (a, p, s->rec.leases ? LEASE_BYTES : a->layout.unit))
     return false;
   cluster_refuse (c, op, CLUSTER_INVALID, "lease",
                   "%" PRIu64 " bytes from %" PRIu64 " on are no lease of array "
@@ -30,19 +32,20 @@ refuse_range (struct cluster *c, uint64_t op, const struct cluster_array *a,
 /* Is something of this not in the array, or no lease? */
 static bool
 refuse_ranges (struct cluster *c, uint64_t op, const struct cluster_array *a,
+               const struct cluster_session *s,
                const struct cluster_lease_words *words)
 {
   for (unsigned i = 0; i < words->given_count; i++)
-    if (refuse_range (c, op, a, "give", &words->given[i]))
+    if (refuse_range (c, op, a, s, "give", &words->given[i]))
       return true;
   for (unsigned i = 0; i < words->declared_count; i++)
-    if (refuse_range (c, op, a, "declare", &words->declared[i]))
+    if (refuse_range (c, op, a, s, "declare", &words->declared[i]))
       return true;
   for (unsigned i = 0; i < words->asks; i++) {
     const struct cluster_lease_ask *ask = &words->ask[i];
 
-    if (refuse_range (c, op, a, "ask", &ask->must) ||
-        refuse_range (c, op, a, "ask", &ask->wish))
+    if (refuse_range (c, op, a, s, "ask", &ask->must) ||
+        refuse_range (c, op, a, s, "ask", &ask->wish))
       return true;
     if (!cluster_part_has (&ask->wish, ask->must.offset, ask->must.length)) {
       cluster_refuse (c, op, CLUSTER_INVALID, "lease",
@@ -171,12 +174,13 @@ leases (struct cluster *c, uint64_t op, struct cluster_array *a,
 {
   if (cluster_refuse_read_only (c, op))
     ;
-  else if (!s->rec.leases)
+  else if (s->rec.part.length == 0 ||
+           (!s->rec.leases && words->given_count + words->asks > 0))
     cluster_refuse (c, op, CLUSTER_CONFLICT, "no-leases",
                     "session %016" PRIx64 " does not share array %s by leases: "
                     "attach it so (mode shared, without a part)",
                     s->rec.id, a->rec.name);
-  else if (refuse_ranges (c, op, a, words))
+  else if (refuse_ranges (c, op, a, s, words))
     ;
   else if (words->declare ? words->number >> 32 != c->identity.generation
                           : !s->lessee.declared)

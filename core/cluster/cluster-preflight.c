@@ -68,6 +68,37 @@ end (struct cluster *c, struct cluster_preflight *f)
 
 /* ---- What the loss of members costs. ---- */
 
+/* A session has left copies that may differ: a member that goes may have the newer one. */
+static void
+say_unequal (const struct cluster_array *a, const bool which[],
+             struct cluster_preflight *f)
+{
+  const struct cluster_session *by;
+  uint64_t unequal;
+  char bytes[32];
+  bool any = false;
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    any |= which[m] && a->rec.member[m].state == MEMBER_IN_SYNC &&
+           (a->disk[m]->dirty_extents > 0 || !a->disk[m]->heard);
+  if (!any || cluster_array_unequal (a, &unequal, &by) == UNEQUAL_NONE)
+    return;
+  f->unequal_bytes += unequal;
+  cluster_bytes_words (unequal, bytes, sizeof bytes);
+  if (by)
+    line (f,
+          "Node %s, process %" PRIu64 ", still makes copies of array %s equal, "
+          "of at most %s: until then older data may be read there. Wait for "
+          "that.",
+          by->rec.node, by->rec.pid, a->rec.name, bytes);
+  else
+    line (f,
+          "A session that has ended, or is silent, may have left copies of "
+          "array %s that differ, of at most %s: older data may be read there. "
+          "Attach the array for writing first.",
+          a->rec.name, bytes);
+}
+
 void
 cluster_array_losing (const struct cluster *c, const struct cluster_array *a,
                       const bool which[], struct cluster_preflight *f)
@@ -105,6 +136,7 @@ cluster_array_losing (const struct cluster *c, const struct cluster_array *a,
                                : "a single copy");
   else
     line (f, "Array %s goes on as it is.", a->rec.name);
+  say_unequal (a, which, f);
 }
 
 /* What the end of a node's processes means. */
@@ -144,7 +176,7 @@ cluster_ok_to_stop (const struct cluster *c, const char *node,
   node_stops (c, node, f);
   if (f->lines_count == 0)
     line (f, "No array and no client needs node %s.", node);
-  f->allowed = f->unreachable_bytes == 0;
+  f->allowed = f->unreachable_bytes == 0 && f->unequal_bytes == 0;
 }
 
 /* ---- Arrays and their members. ---- */
@@ -574,6 +606,13 @@ cluster_preflight_evict (struct cluster *c, const struct cluster_input *in,
   if (s->rec.leases)
     line (f, "What it has leases of is recovered by another host that shares "
              "the array, and whoever wants to write there waits until then.");
+  else if (s->rec.writable)
+    line (f,
+          "Where it was writing copies may differ, until %s makes them "
+          "equal.",
+          s->rec.part.length > 0
+            ? "another host that writes a part of the array"
+            : "the next host that attaches the array for writing");
   if (s->rec.writable) {
     line (f, "What its clients wrote and did not flush may be lost; what they "
              "flushed is safe.");

@@ -23,6 +23,8 @@ struct cluster_preflight {
   uint64_t exposed_bytes;     /* that have fewer copies than they should, more
                                  than now */
   uint64_t rebuild_bytes;     /* to be copied */
+  uint64_t
+    unequal_bytes; /* of which an older copy may be the one that is left */
 };
 
 /* plan: as for cluster_array_plan. */

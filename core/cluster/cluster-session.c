@@ -77,8 +77,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   s->epoch = hb->epoch;
   s->arrived = arrived;
   s->prepared = hb->prepared;
-  s->lessee.order = hb->order;
-  s->lessee.unequal &= hb->order != 0;
+  cluster_lease_heard (c, s, hb);
   if (hb->has_uri &&
       cluster_text_copy (s->rec.uri, sizeof s->rec.uri, hb->uri)) {
     cluster_put_session (c, s);
@@ -95,8 +94,10 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
       cluster_kept_older (c, a);
     if (hb->epoch == a->rec.epoch)
       cluster_rounds_settle (c, a, s, hb->round_entered);
-    if (hb->equal && s->rec.part.length == 0)
+    if (hb->equal && s->rec.part.length == 0) {
       cluster_kept_equal (c, a);
+      cluster_unequal_set (c, a, false);
+    }
   }
   /* A process that serves a member of this epoch gets what is written now. */
   if (s->rec.writable && hb->epoch == a->rec.epoch)

@@ -183,7 +183,7 @@ cluster_session_grant (struct cluster *c, uint64_t op, struct cluster_array *a,
   s->told_hold = a->moved > 0;
   cluster_session_insert (c, s);
   cluster_session_join (s, a);
-  if (rec->leases)
+  if (rec->part.length > 0)
     cluster_lease_begin (c, a, s);
   if (n && n->rec.shut_out) {
     n->rec.shut_out = false; /* it has a new certificate */
@@ -238,7 +238,9 @@ cluster_session_committed (struct cluster *c, struct cluster_array *a,
       if (w->fences)
         cluster_kept_writer (c, a);
       /* Those beside whom it was to write have ended: it asks again, and fences. */
-      if (w->grant->writable && !w->fences && cluster_array_writer (a) == NULL)
+      if (w->grant->writable && !w->fences &&
+          (cluster_array_writer (a) == NULL ||
+           (!w->grant->leases && cluster_lease_busy (a, &w->grant->part))))
         cluster_tell_changing (c, w->op, a);
       else if (w->fences || prepared || !cluster_array_behind (c, a))
         cluster_session_grant (c, w->op, a, w->grant);

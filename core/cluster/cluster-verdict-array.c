@@ -170,6 +170,35 @@ say_trouble (struct verdict *v, const struct cluster *c,
                  what);
 }
 
+/* Copies that a session has left so, and who makes them equal. */
+static void
+say_unequal (struct verdict *v, const struct cluster_array *a)
+{
+  const struct cluster_session *by;
+  uint64_t unequal;
+  char bytes[32];
+  enum cluster_unequal how = cluster_array_unequal (a, &unequal, &by);
+
+  if (how == UNEQUAL_NONE)
+    return;
+  cluster_bytes_words (unequal, bytes, sizeof bytes);
+  if (how == UNEQUAL_FIXED)
+    verdict_say (v, CLUSTER_WARNING,
+                 "Node %s, process %" PRIu64 ", makes copies of array %s equal "
+                 "that an ended session has left, of at most %s: until that is "
+                 "done the loss of a member can bring back older data.",
+                 by->rec.node, by->rec.pid, a->rec.name, bytes);
+  else
+    verdict_say (v, CLUSTER_WARNING,
+                 "Copies of array %s may differ, of at most %s, for a session "
+                 "that wrote there has ended or is silent. %s Until then the "
+                 "loss of a member can bring back older data.",
+                 a->rec.name, bytes,
+                 cluster_writer_alive (a)
+                   ? "Another host that shares the array makes them equal."
+                   : "Attach the array for writing: that makes them equal.");
+}
+
 /* After weftd's start nobody knows yet how its members are. */
 static void
 say_unheard (struct verdict *v, const struct cluster_array *a)
@@ -280,6 +309,7 @@ verdict_array (struct verdict *v, const struct cluster *c,
         "resume %s %u lets it go on.",
         m, a->rec.name, a->rec.name, m);
   }
+  say_unequal (v, a);
   say_unheard (v, a);
   say_service (v, c, a);
   say_waits (v, c, a);

@@ -219,7 +219,7 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
   TAILQ_FOREACH (s, &c->sessions, link) {
     s->last_live_ms = c->live_ms;
     s->alive = !s->rec.ended;
-    if (s->alive && s->rec.leases)
+    if (s->alive && s->rec.part.length > 0)
       cluster_lease_start (s->array);
   }
   cluster_end (c);

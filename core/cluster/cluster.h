@@ -249,10 +249,10 @@ struct cluster_array {
   TAILQ_ENTRY (cluster_array) due_link, changing_link;
   bool deferred; /* its change waits for the array to stand still no longer */
   struct cluster_leases
-    *leases; /* who has leases of what; NULL: nobody shares it so */
+    *leases; /* who may write what; NULL: nobody shares it */
 };
 
-/* A session that shares its array by leases (cluster-lease.c). */
+/* A session that shares its array, by leases or with a part of it (cluster-lease.c). */
 struct cluster_lessee {
   uint64_t heard_live_ms; /* since when this weftd has heard it */
   bool declared;          /* this weftd knows all of its leases */
@@ -260,6 +260,7 @@ struct cluster_lessee {
     unequal; /* what it declared was to be recovered, and it has not said yet that it
                    has done so */
   uint64_t number; /* of the last GIVE that was carried out */
+  bool orders;     /* it carries out orders to recover, as it says */
   uint64_t
     order; /* the order to recover that it knows of, as it says; 0: none */
   unsigned news,
@@ -284,7 +285,7 @@ struct cluster_session {
   struct waiting *poll;            /* its long poll; NULL: none now */
   TAILQ_HEAD (, waiting) waitings; /* calls that wait for it, or are its own */
   bool heard, alive;               /* as for a disk, with SESSION_TTL_MS */
-  bool draining;
+  bool draining, detaches;         /* it is about to; it just does */
   uint64_t last_live_ms, spoke_live_ms, answer; /* as of a disk */
   uint64_t epoch; /* in which it works, as it says: it has a connection to
                         each member that is in-sync or joining in that epoch, or
@@ -532,6 +533,7 @@ struct cluster_session_heartbeat {
   bool has_stats;
   struct array_stats stats;
   bool draining;
+  bool orders;
   uint64_t order; /* see struct cluster_lessee */
   uint64_t wait_ms;
 };

@@ -415,6 +415,7 @@ disk_words (const struct disk *d, uint64_t wait_ms)
                                        .states_epoch = d->states_epoch,
                                        .sequence = d->sequence,
                                        .over = d->over,
+                                       .dirty_extents = d->dirty,
                                        .join = { .phase = d->phase,
                                                  .epoch = d->join_epoch },
                                        .disk_stuck_ms = d->stuck_ms,
@@ -447,6 +448,7 @@ host_beat (struct host *h)
                                           .older = h->older,
                                           .draining = h->ending,
                                           .equal = !h->copying,
+                                          .orders = h->orders || h->leases,
                                           .order = h->order,
                                           .wait_ms = 1000 };
 

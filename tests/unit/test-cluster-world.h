@@ -61,7 +61,8 @@ struct disk {
   uint8_t cluster[16], array[16];
   unsigned position;
   uint64_t min_epoch, generation, states_epoch, sequence;
-  uint64_t over; /* the sessions that are over it has shut up to this number */
+  uint64_t dirty; /* extents with an intent bit */
+  uint64_t over;  /* the sessions that are over it has shut up to this number */
   enum member_state states[ARRAY_MEMBERS_MAX];
   enum cluster_join_phase phase;
   uint64_t join_epoch; /* that it copies for */
@@ -79,6 +80,7 @@ struct host {
   bool alive, attached, over;
   bool writable;
   struct cluster_part part; /* that it writes; of length 0: all */
+  bool orders;              /* with a part: it recovers what another has left */
   bool leases; /* it shares the array by leases, and knows this order */
   uint64_t order;
   struct message heard; /* what it was granted, or told, last */

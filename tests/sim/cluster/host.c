@@ -105,6 +105,7 @@ speak (struct host_role *h, const struct host_action *a)
   c->session.round = array_round (h->engine);
   c->session.round_entered = array_round_entered (h->engine);
   c->session.wait_ms = a->wait_ms;
+  c->session.orders = h->lessee != NULL;
   if (h->lessee)
     c->session.order = lessee_order (h->lessee);
   call_send (c, a->timeout_ms);
@@ -340,7 +341,7 @@ make_engines (struct host_role *h)
   array_trust (h->engine, (h->heard_ms + SESSION_TTL_MS) * MS, sim_now);
   array_all_arrived (h->engine, host.view.all_arrived, sim_now);
   h->timer_at = UINT64_MAX;
-  if (w.config.leases && h->writable)
+  if (h->writable && (w.config.leases || h->part_length > 0))
     leases_begin (h);
   for (unsigned i = 0; i < CLIENTS; i++)
     h->client[i] = array_client_open (h->engine);
@@ -569,6 +570,7 @@ host_detach (struct host_role *h)
   struct call *c = call_new (&h->proc, CALL_DETACH, h, detached);
 
   TRACE (&h->proc, "detaches");
+  w.differ |= h->engine && h->writable && array_differs (h->engine);
   h->stage = HOST_ENDING;
   if (h->core)
     host_end (h->core);

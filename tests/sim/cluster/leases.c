@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "oracle.h"
 #include "world.h"
 
 #define RANGES_MAX 64
@@ -80,6 +81,12 @@ check_alone (const struct host_role *h, const struct array_range *granted,
     if (o == h || o->lessee == NULL || is_over (o) || is_over (h))
       continue;
     count = array_lease_all (o->engine, &list);
+    for (unsigned n = 0; n < granted_count && !o->leases; n++)
+      if (o->part_offset < granted[n].offset + granted[n].length &&
+          granted[n].offset < o->part_offset + o->part_length)
+        sim_fail ("host %u recovers %llu bytes at %llu, which host %u writes",
+                  h->proc.number, (unsigned long long) granted[n].length,
+                  (unsigned long long) granted[n].offset, o->proc.number);
     for (size_t k = 0; k < count; k++)
       for (unsigned n = 0; n < granted_count; n++)
         if (list[k].offset < granted[n].offset + granted[n].length &&
@@ -313,22 +320,55 @@ recover (struct host_role *h, const struct lessee_action *a)
   check_alone (h, a->ranges, a->count);
   counters.recoveries++;
   steps++;
-  comes (h);
+  if (h->leases)
+    comes (h);
+  for (unsigned g = 0; !h->leases && g < w.grains; g++)
+    if (has (a->ranges, a->count, g))
+      oracle_recovers (h, g);
   array_lease_recover (h->engine, a->ranges, a->count, sim_now);
-  look (h, false);
+  if (h->leases)
+    look (h, false);
   host_resync_orphans (h, a->ranges, a->count);
+}
+
+/* The recovery of another's part is over when joining members have all of it. */
+static void
+look_left (void *host)
+{
+  struct host_role *h = host;
+
+  if (h->stage == HOST_OVER || h->lessee == NULL)
+    return;
+  if (array_lease_leaves (h->engine)) {
+    process_after (&h->proc, 10 * MS, look_left, h);
+    return;
+  }
+  h->leases_busy &= ~LESSEE_DO_RECOVER;
+  for (unsigned g = 0; g < w.grains; g++)
+    if (h->holds[g])
+      oracle_recovered (h, g);
+  memset (h->holds, 0, sizeof h->holds);
+  lessee_recovered (h->lessee, true, now_ms ());
+  host_take (h);
 }
 
 void
 leases_recovered (struct host_role *h, const struct array_range *ranges,
                   unsigned count, bool ok)
 {
-  h->leases_busy &= ~LESSEE_DO_RECOVER;
   TRACE (&h->proc, ok ? "has recovered" : "has not recovered");
+  steps++;
+  if (ok && !h->leases) {
+    for (unsigned g = 0; g < w.grains; g++)
+      h->holds[g] = has (ranges, count, g);
+    array_lease_recovered (h->engine, sim_now);
+    look_left (h);
+    return;
+  }
+  h->leases_busy &= ~LESSEE_DO_RECOVER;
   for (unsigned g = 0; ok && g < w.grains; g++)
     if (has (ranges, count, g))
       shared_recovered (h, g);
-  steps++;
   if (ok)
     array_lease_recovered (h->engine, sim_now);
   lessee_recovered (h->lessee, ok, now_ms ());
@@ -391,14 +431,15 @@ void
 leases_begin (struct host_role *h)
 {
   h->lease_holder = 0;
-  if (!h->leases) { /* it writes alone */
+  if (w.config.leases && !h->leases) { /* it writes alone */
     for (unsigned g = 0; g < w.grains; g++)
       shared_holds (h, g);
     return;
   }
   h->lessee = lessee_new (w.config.lessee, w.layout.size, h->map.generation,
                           !h->map.declare, h->map.order_number);
-  look (h, false);
+  if (h->leases)
+    look (h, false);
 }
 
 void

@@ -821,6 +821,29 @@ oracle_granted (const struct cluster_session_record *s, bool beside)
 }
 
 void
+oracle_recovers (const struct host_role *h, unsigned g)
+{
+  uint64_t holder = grains[g].holder;
+
+  if (oracle_session_ended (h->session))
+    return;
+  if (holder && holder != h->session && !oracle_session_ended (holder))
+    sim_fail ("host %u recovers grain %u, which session %016" PRIx64 " holds",
+              h->proc.number, g, holder);
+  grains[g].holder = h->session;
+}
+
+void
+oracle_recovered (const struct host_role *h, unsigned g)
+{
+  if (grains[g].holder != h->session)
+    return;
+  grains[g].holder = 0;
+  if (!oracle_session_ended (h->session))
+    oracle_agreed (g, "a part is recovered", false);
+}
+
+void
 oracle_changes (uint64_t session, unsigned grain, unsigned member)
 {
   const struct cluster_array_record *a = store_array ();

@@ -34,6 +34,10 @@ extern uint64_t oracle_moment; /* of requests and their ends, in their order */
 bool oracle_session_ended (uint64_t id);
 /* Every copy of a grain that counts is stable as something that may be there. */
 void oracle_check_stable (unsigned g, uint64_t floor, const char *what);
+/* One of several that write a part each is to make this grain equal, of another's. */
+void oracle_recovers (const struct host_role *h, unsigned g);
+/* It is; nobody writes there any more. */
+void oracle_recovered (const struct host_role *h, unsigned g);
 /* The value of a grain on the members that are in-sync; they agree, where they do not
  * say that it is bad.  With `spots` what can't be read now counts as well.  GARBAGE:
  * there is none.

@@ -338,7 +338,7 @@ may_settle (const struct host_role *h)
 static void
 serve (struct host_role *h)
 {
-  if (h->lessee)
+  if (h->leases)
     lessee_recovered (h->lessee, true, now_ms ());
   host_equal (h->core);
   host_serve (h);
@@ -400,7 +400,7 @@ over (struct copier *t)
   }
   if (mode == RESYNC_AT_ATTACH && error == 0) {
     h->resynced = settled;
-    if (h->lessee && may_settle (h)) {
+    if (h->leases && may_settle (h)) {
       cover (h);
       return;
     }
@@ -408,7 +408,7 @@ over (struct copier *t)
   host_resync_free (h);
   if (mode == RESYNC_AT_ATTACH && error == 0)
     serve (h);
-  else if (mode == RESYNC_AT_END && h->lessee)
+  else if (mode == RESYNC_AT_END && h->leases)
     serve (h);
   else if (mode != RESYNC_AT_ATTACH || array_idle (h->engine))
     host_detach (h);

@@ -131,7 +131,7 @@ fill_session (struct call *c, const struct cluster_output *o)
                         &r);
   a->session = s->rec.id;
   a->generation = r.generation;
-  if (s->rec.leases)
+  if (s->rec.part.length > 0)
     fill_leases (c, o);
   a->epoch = r.epoch;
   a->hold = r.hold;
