@@ -106,17 +106,30 @@ def test_one_is_killed(cluster, seed, layout):
 
 @pytest.mark.long(40)
 def test_one_is_killed_and_stays_away(cluster, seed):
-    """weftd ends it by itself; what it held up goes on."""
+    """weftd ends it by itself; what it held up goes on. Another one makes its part
+    equal: what it had acknowledged, and others have read, is read from any copy."""
     c = make(cluster)
     with all_write(c, random.Random(seed)) as w:
         w.until_flushed(5)
         w.lose(2).join(30)
+        part, other = c.arrays[2]["part"], connected(c.nbd)
+        read = [part["offset"] + k * UNIT for k in range(20, 36)]
+        victim = connected(c.arrays[2]["uri"])
+        for at in read:
+            victim.pwrite(b"v" * BLOCK, at)
         c.kill("array2")
         w.all[2].broken()
+        assert all(other.pread(BLOCK, at) == b"v" * BLOCK for at in read)
         eventually(lambda: nodes(c) == {"n0", "n1"}, TTL_S + 5,
                    what="weftd to end it")
+        eventually(lambda: "is made equal" in c.log("array") + c.log("array1"),
+                   what="another one to recover its part")
+        eventually(lambda: "older data" not in c.get("/api/v1/status")["verdict"],
+                   what="the end of that")
+        assert c.get("/api/v1/nodes/n3/ok-to-stop")["ok"]
         with away(c, 3):
             wait_state(c, 3, "out")
+            assert all(other.pread(BLOCK, at) == b"v" * BLOCK for at in read)
             w.until_flushed(5, but=[2])
         assert w.longest(but=[2]) < TTL_S
         c.start("array2")

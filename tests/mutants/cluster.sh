@@ -162,6 +162,27 @@ mutant liar-is-believed test-cluster-lease cluster-lease.c \
   'if (cluster_lease_other (spans, &declared[i], s->rec.id))' 'if (0)'
 mutant orphan-is-recovered-under-a-writer test-cluster-lease cluster-lease-grant.c \
   '|| cluster_over_waits (a, 0) ||' '||'
+mutant part-is-not-recovered test-cluster-unequal cluster-lease-grant.c \
+  '(s->rec.leases || s->lessee.orders) &&' 's->rec.leases &&'
+mutant older-version-is-to-recover-a-part test-cluster-unequal cluster-lease-grant.c \
+  '(s->rec.leases || s->lessee.orders) &&' ''
+mutant part-is-attached-while-it-is-recovered test-cluster-unequal cluster-attach.c \
+  '!cluster_lease_busy (a, &attach->part)' '1'
+mutant part-is-attached-before-all-have-declared test-cluster-unequal cluster-lease.c \
+  'return l && l->starting;' 'return false;'
+mutant recovered-part-stays-the-recoverers test-cluster-unequal cluster-lease.c \
+  'hand_all (&l->spans, s->rec.id, 0);
+    set_part (a, s);' ';'
+mutant writer-that-dies-leaves-nothing test-cluster-unequal cluster-end.c \
+  'else if (s->rec.writable && !s->detaches)' 'else if (0)'
+mutant silent-writer-leaves-nothing test-cluster-unequal cluster-unequal.c \
+  'silent |= !s->alive;' ';'
+mutant ok-to-stop-the-newer-copy test-cluster-unequal cluster-preflight.c \
+  '&& f->unequal_bytes == 0' ''
+mutant drain-of-the-newer-copy test-cluster-unequal cluster-drain.c \
+  'if (unequal != UNEQUAL_NONE)' 'if (0)'
+mutant unequal-is-not-exposed test-cluster-unequal cluster-copies.c \
+  'cluster_array_unequal (a, &unequal, &by);' 'unequal = 0;'
 mutant who-ends-is-to-recover test-cluster-lease cluster-lease-grant.c \
   'is_able (a, s) && !s->draining &&' 'is_able (a, s) &&'
 mutant who-is-quiet-is-to-recover test-cluster-lease cluster-lease-grant.c \
