@@ -481,7 +481,8 @@ parts_converged (void)
 static void
 check_equal (void)
 {
-  bool differ = w.differ; /* a member was given back without what was not flushed */
+  bool differ =
+    w.differ; /* a member was given back without what was not flushed */
 
   for (unsigned i = 0; i < w.config.hosts; i++)
     differ |= w.host[i].engine && array_differs (w.host[i].engine);

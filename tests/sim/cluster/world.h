@@ -696,7 +696,8 @@ struct world {
   unsigned grains;                 /* hot ones */
   uint64_t border[PIECES_MAX + 1]; /* of the pieces that parts are made of */
   unsigned pieces;
-  bool differ; /* one that wrote has left, and a member had come back to it without what
+  bool
+    differ; /* one that wrote has left, and a member had come back to it without what
                   it had not flushed */
   bool united; /* no host writes a part any more, but one all */
   struct copy copy[AREAS_MAX * 64][COPIES_MAX];
