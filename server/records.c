@@ -44,6 +44,8 @@ static const struct field disk_fields[] = {
   { "shut_out", FIELD_BOOL, AT (shut_out), .optional = true },
   { "size", FIELD_NUMBER, AT (size) },
   { "data_bytes", FIELD_NUMBER, AT (data_bytes) },
+  { "imported", FIELD_NUMBER, AT (imported), .optional = true,
+    .max = EPOCH_MAX },
   { NULL },
 };
 #undef AT

@@ -231,6 +231,8 @@ cluster_array_link (struct cluster *c, struct cluster_array *a)
     assert (a->disk[m] && a->disk[m]->array == NULL);
     a->disk[m]->array = a;
     a->disk[m]->position = m;
+    if (a->rec.member[m].imported == 0)
+      a->rec.member[m].imported = a->disk[m]->rec.imported;
   }
 }
 
