@@ -30,10 +30,11 @@ export const removeArray = (name) =>
   of(`Remove array ${name}`, "DELETE", arrayAt(name), undefined,
      ["array", "rm", name], arrayAt(name));
 
-export const tuneArray = (name, seconds) =>
+export const tuneArray = (name, spareAfter, slowOut) =>
   of(`Set when a spare takes a place in ${name}`, "PATCH", arrayAt(name),
-     { spare_after_s: seconds },
-     ["array", "set", name, "--spare-after", seconds], arrayAt(name));
+     { spare_after_s: spareAfter, slow_out_s: slowOut },
+     ["array", "set", name, "--spare-after", spareAfter, "--slow-out", slowOut],
+     arrayAt(name));
 
 // without: positions of members that are given up.
 export const importArray = (name, array, without, acceptLoss) =>

@@ -164,6 +164,10 @@ function sparesDialog(name, model) {
     "spare_after_s", { type: "number", min: "0", max: "31536000",
                        value: String(array.spare_after_s) },
     "0: never by itself.");
+  const slow = field("Seconds after which a slow member is put out",
+    "slow_out_s", { type: "number", min: "0", max: "31536000",
+                    value: String(array.slow_out_s) },
+    "0: never. A member with a last copy stays.");
   const list = el("ul", { class: "lines" }, ...array.spares.map((uuid) => {
     const disk = model.objects.disk.get(uuid);
     const item = el("li", {}, disk ? `${disk.path} on ${disk.node} ` : uuid);
@@ -177,8 +181,9 @@ function sparesDialog(name, model) {
   }));
   const dialog = formDialog(`Spares of ${name}`, "Set the time",
     [array.spares.length > 0 ? list : el("p", {}, "It has none. A free disk " +
-      "is made one from its line under “Members and disks”."), after.node],
-    () => tuneArray(name, Number(after.input.value)));
+      "is made one from its line under “Members and disks”."), after.node,
+      slow.node],
+    () => tuneArray(name, Number(after.input.value), Number(slow.input.value)));
 }
 
 const MODES = [["rw", "to read and write"], ["ro", "to read"],

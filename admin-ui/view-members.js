@@ -40,8 +40,9 @@ function whyOf(disk, member, rebuild) {
     return rebuildText(rebuild);
   const why = [member?.reason || disk.reason || ""];
   if (member?.suspect)
-    why.push(`its answers take ${latency(member.service_us)}: what others ` +
-      "have is read from them");
+    why.push(`its answers take ${latency(member.service_us)}` +
+      (member.peers_us ? `, its peers' ${latency(member.peers_us)}` : "") +
+      ": what others have is read from them");
   if (disk.moves_to)
     why.push(`${disk.moves_to} may serve it`);
   if (disk.rekeys)

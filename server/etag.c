@@ -38,8 +38,9 @@ etag_array (struct loop *l, const struct request *r)
                  text_number (member->ceiling)));
   }
   return json_pack (
-    "{so so so so so so}", "uuid", text_uuid (a->rec.uuid), "spare_after_ms",
-    text_number (a->rec.spare_after_ms), "members", members, "spares",
+    "{so so so so so so so}", "uuid", text_uuid (a->rec.uuid), "spare_after_ms",
+    text_number (a->rec.spare_after_ms), "slow_out_ms",
+    text_number (a->rec.slow_out_ms), "members", members, "spares",
     view_spares (c, a), "service",
     fields_names_json (a->rec.service_node, a->rec.service_nodes), "allow",
     allow_json (&a->rec.allow));

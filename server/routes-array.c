@@ -197,12 +197,21 @@ static void
 parse_array_tune (struct fields *f, struct request *r)
 {
   struct cluster_array_tune *tune = r->input;
-  uint64_t seconds = 0;
+  const uint64_t most = SPARE_AFTER_MS_MAX / 1000;
+  uint64_t spare = 0, slow = 0;
 
-  fields_u64 (f, "spare_after_s", 0, SPARE_AFTER_MS_MAX / 1000, &seconds);
+  tune->has_slow_out = fields_has (f, "slow_out_s");
+  tune->has_spare_after = fields_has (f, "spare_after_s");
+  if (tune->has_spare_after)
+    fields_u64 (f, "spare_after_s", 0, most, &spare);
+  if (tune->has_slow_out)
+    fields_u64 (f, "slow_out_s", 0, most, &slow);
+  if (!tune->has_spare_after && !tune->has_slow_out)
+    fields_fail (f, "spare_after_s",
+                 "nothing is to be set: give spare_after_s or slow_out_s");
   fields_end (f);
-  tune->has_spare_after = true;
-  tune->spare_after_ms = seconds * 1000;
+  tune->spare_after_ms = spare * 1000;
+  tune->slow_out_ms = slow * 1000;
 }
 
 ROUTE_CALL (handle_array_tune, cluster_array_tune, r->name, r->input)

@@ -125,8 +125,9 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
   const struct cluster_disk *d = a->disk[m];
   const char *reason = member->reason[0] ? member->reason : d->reason;
   const struct cluster_session *s = NULL;
-  uint64_t service_ns = 0;
+  uint64_t service_ns = 0, us, peers_us;
   bool seen = false, suspect = false;
+  bool slow = cluster_member_slow (a, m, &us, &peers_us);
 
   while ((s = cluster_writer_next (a, s)))
     if (s->alive && s->stats_ms != 0) {
@@ -137,7 +138,7 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
     }
 
   return json_pack (
-    "{sI so so ss so so ss so so sb sb sb sb so so sb so so so}", "position",
+    "{sI so so ss so so ss so so sb sb sb sb so so sb so so so so}", "position",
     (json_int_t) m, "disk", text_uuid (member->disk), "next_disk",
     text_uuid_or_null (member->next_disk), "node", d->rec.node, "path",
     text_string (d->rec.path), "uri", text_string (d->rec.uri), "state",
@@ -146,7 +147,8 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
     "held", member->held, "paused", member->paused, "spare_at",
     text_time (cluster_member_spare_wall_ms (c, a, m)), "rebuild",
     view_rebuild (c, a, m), "suspect", suspect, "service_us",
-    seen ? text_number (service_ns / 1000) : json_null (), "data_bytes",
+    seen ? text_number (service_ns / 1000) : json_null (), "peers_us",
+    slow ? text_number (peers_us) : json_null (), "data_bytes",
     text_number (d->rec.data_bytes), "load", view_disk_load (d));
 }
 
@@ -314,7 +316,7 @@ view_array (const struct cluster *c, const struct cluster_array *a)
   return json_pack (
     "{ss so ss ss ss sI sI so so so so ss sI so so so so so so so so so so so "
     "so "
-    "so so}",
+    "so so so}",
     "name", r->name, "uuid", text_uuid_or_null (r->uuid), "state",
     cluster_array_state (a), "layout", layout_name (r->layout), "dup",
     array_dup_name (r->dup), "n", (json_int_t) r->n, "groups",
@@ -323,10 +325,10 @@ view_array (const struct cluster *c, const struct cluster_array *a)
     "capacity", array_capacity (a), "survives", survives, "hosts_survived",
     (json_int_t) cluster_array_hosts_survived (a, NULL), "epoch",
     text_number (r->epoch), "members", members, "spares", view_spares (c, a),
-    "spare_after_s", text_number (r->spare_after_ms / 1000), "session", writer,
-    "sessions", sessions, "exposed_bytes", text_number (exposed),
-    "unreachable_bytes", text_number (unreachable), "lost_bytes",
-    text_number (lost), "waits_for",
+    "spare_after_s", text_number (r->spare_after_ms / 1000), "slow_out_s",
+    text_number (r->slow_out_ms / 1000), "session", writer, "sessions",
+    sessions, "exposed_bytes", text_number (exposed), "unreachable_bytes",
+    text_number (unreachable), "lost_bytes", text_number (lost), "waits_for",
     cluster_array_waits_for (c, a, waits, sizeof waits) ||
         cluster_lease_waits (c, a, waits, sizeof waits)
       ? text_string (waits)

@@ -90,35 +90,69 @@ cmd_array_spare (struct ctl *ctl, const struct args *args)
                   add ? "a spare of it" : "no spare of it any more");
 }
 
+/* "" where it was not set. */
+static const char *
+spare_after_words (uint64_t seconds, char *text, size_t size)
+{
+  if (seconds == UINT64_MAX)
+    text[0] = '\0';
+  else if (seconds == 0)
+    snprintf (text, size, "no spare takes a member's place by itself");
+  else
+    snprintf (text, size,
+              "a spare takes the place of a member that has been out for "
+              "%" PRIu64 " s",
+              seconds);
+  return text;
+}
+
+static const char *
+slow_out_words (uint64_t seconds, char *text, size_t size)
+{
+  if (seconds == UINT64_MAX)
+    text[0] = '\0';
+  else if (seconds == 0)
+    snprintf (text, size, "no member goes out because it is slow");
+  else
+    snprintf (text, size,
+              "a member that has been far slower than its peers for %" PRIu64
+              " s goes out, unless it has a last copy",
+              seconds);
+  return text;
+}
+
 int
 cmd_array_set (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
-  uint64_t seconds = UINT64_MAX;
-  json_t *array;
-  char path[CTL_PATH_BYTES];
+  uint64_t spare = UINT64_MAX, slow = UINT64_MAX;
+  json_t *array = NULL, *body = json_object ();
+  char path[CTL_PATH_BYTES], spares[120], slows[160];
   int r = ctl_path ("an array", name, "", path);
 
   if (r == EXIT_OK)
-    r = args_number (args, "spare-after", 0, SPARE_AFTER_MS_MAX / 1000,
-                     &seconds);
-  if (r != EXIT_OK)
-    return r;
-  if (seconds == UINT64_MAX) {
-    ctl_error ("array set %s: give --spare-after SECONDS (0: never)", name);
-    return EXIT_USAGE;
+    r = args_number (args, "spare-after", 0, SPARE_AFTER_MS_MAX / 1000, &spare);
+  if (r == EXIT_OK)
+    r = args_number (args, "slow-out", 0, SPARE_AFTER_MS_MAX / 1000, &slow);
+  if (r == EXIT_OK && spare == UINT64_MAX && slow == UINT64_MAX) {
+    ctl_error ("array set %s: give --spare-after or --slow-out SECONDS (0: "
+               "never)",
+               name);
+    r = EXIT_USAGE;
   }
-  r = ctl_call (ctl, "PATCH", path,
-                json_pack ("{s:I}", "spare_after_s", (json_int_t) seconds),
-                &array);
-  if (seconds == 0)
-    return ctl_say (ctl, r, array,
-                    "array %s: no spare takes a member's place by itself",
-                    name);
-  return ctl_say (ctl, r, array,
-                  "array %s: a spare takes the place of a member that has been "
-                  "out for %" PRIu64 " s",
-                  name, seconds);
+  if (r != EXIT_OK) {
+    json_decref (body);
+    return r;
+  }
+  if (spare != UINT64_MAX)
+    json_object_set_new (body, "spare_after_s", json_integer (spare));
+  if (slow != UINT64_MAX)
+    json_object_set_new (body, "slow_out_s", json_integer (slow));
+  r = ctl_call (ctl, "PATCH", path, body, &array);
+  return ctl_say (ctl, r, array, "array %s: %s%s%s", name,
+                  spare_after_words (spare, spares, sizeof spares),
+                  spare != UINT64_MAX && slow != UINT64_MAX ? "; " : "",
+                  slow_out_words (slow, slows, sizeof slows));
 }
 
 /* --- import -------------------------------------------------------------- */

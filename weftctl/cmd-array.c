@@ -58,9 +58,10 @@ print_rebuilds (const json_t *array)
     if (json_is_object (rebuild))
       printf ("  rebuild of %zu: %s\n", i, rebuild_text (rebuild, text));
     if (json_yes (v, "suspect"))
-      printf ("  %zu is slow: its answers take %" PRIu64 " us, and what others "
-              "have is read from them\n",
-              i, json_number (v, "service_us"));
+      printf ("  %zu is slow: its answers take %" PRIu64
+              " us, and those of its "
+              "peers %" PRIu64 " us; what others have is read from them\n",
+              i, json_number (v, "service_us"), json_number (v, "peers_us"));
     if (json_yes (v, "paused"))
       printf ("  %zu is paused: weftctl rebuild resume %s %zu lets its rebuild "
               "go on\n",

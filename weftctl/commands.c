@@ -147,9 +147,12 @@ const struct command commands[] = {
   { "array", "spare", "add|rm ARRAY DISK", 3, 3,
     "keep a disk as a spare for the array, or no longer",
     .run = cmd_array_spare },
-  { "array", "set", "ARRAY --spare-after SECONDS", 1, 1,
-    "when a spare takes the place of a member that is out",
-    OPTIONS ({ "spare-after", "SECONDS",
+  { "array", "set", "ARRAY [--spare-after SECONDS] [--slow-out SECONDS]", 1, 1,
+    "when a spare takes the place of a member, and when a slow one goes out",
+    OPTIONS ({ "slow-out", "SECONDS",
+               "a member that has been far slower than its peers so long goes "
+               "out; 0: never" },
+             { "spare-after", "SECONDS",
                "a spare replaces a member that has been out so long; 0: never "
                "(600)" }),
     .run = cmd_array_set },

@@ -73,7 +73,8 @@ static const struct {
   /* A member goes out that a session has lost, and others are attached. */
   [CHANGE_LOST] = { MEMBERS_THESE, SESSIONS_ALL },
   /* An in-sync member goes out that no session has lost: its disk has failed or
-   * hangs, its node is drained or shut out, or it is to move to another disk.
+   * hangs, it is too slow, its node is drained or shut out, or it is to move to
+   * another disk.
    */
   [CHANGE_PUT_OUT] = { MEMBERS_GO_ON, SESSIONS_ALL },
   /* A joining member goes out. */

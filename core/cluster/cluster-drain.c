@@ -161,7 +161,7 @@ hindered (const struct cluster *c, const struct cluster_array *a,
     snprintf (text, size, "array %s to be made", a->rec.name);
     return HOLD_PASSES;
   }
-  if (a->rec.member[member].held) {
+  if (a->rec.member[member].held || a->rec.member[member].slow) {
     snprintf (
       text, size,
       "somebody to take back or replace member %u of array %s, which is "

@@ -460,6 +460,12 @@ bool cluster_array_can_leave_out (const struct cluster_array *a,
 bool cluster_array_behind (const struct cluster *c,
                            const struct cluster_array *a);
 
+/* cluster-slow.c */
+/* See since when members are slow.  Has this one been so for so long? */
+void cluster_slow_look (struct cluster *c, struct cluster_array *a);
+bool cluster_slow_for (const struct cluster *c, const struct cluster_array *a,
+                       unsigned member, uint64_t ms);
+
 /* cluster-life.c */
 /* Record that the writer knows the process which serves the disk now. */
 void cluster_life_meet (struct cluster *c, struct cluster_disk *d);

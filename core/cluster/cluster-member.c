@@ -281,7 +281,7 @@ cluster_member_join (struct cluster *c, const struct cluster_input *in,
                     "member %u of array %s is in-sync already", member,
                     a->rec.name);
   else {
-    m->held = false;
+    m->held = m->slow = false;
     a->disk[member]->backoff_ms = a->disk[member]->rejoin_live_ms = 0;
     done (c, in->op, a);
   }
@@ -397,9 +397,17 @@ cluster_array_tune (struct cluster *c, const struct cluster_input *in,
                     "a spare can't wait for longer than %" PRIu64 " s",
                     SPARE_AFTER_MS_MAX / 1000)
       ->field = "spare_after_s";
+  else if (a && tune->has_slow_out && tune->slow_out_ms > SPARE_AFTER_MS_MAX)
+    cluster_refuse (c, in->op, CLUSTER_INVALID, "slow-out",
+                    "a slow member can't stay for longer than %" PRIu64
+                    " s; say 0 for ever",
+                    SPARE_AFTER_MS_MAX / 1000)
+      ->field = "slow_out_s";
   else if (a) {
     if (tune->has_spare_after)
       a->rec.spare_after_ms = tune->spare_after_ms;
+    if (tune->has_slow_out)
+      a->rec.slow_out_ms = tune->slow_out_ms;
     done (c, in->op, a);
   }
   cluster_end (c);

@@ -270,7 +270,7 @@ cluster_member_give (struct cluster *c, struct cluster_array *a,
   cluster_array_unlink (c, a, member);
   memcpy (m->disk, d->rec.uuid, 16);
   memset (m->next_disk, 0, 16);
-  m->held = m->reset = m->partly = false;
+  m->held = m->slow = m->reset = m->partly = false;
   m->confirmed = CONFIRMED_BY_NONE;
   m->round = 0;
   cluster_member_since (c, a, member);

@@ -157,9 +157,27 @@ keeps_part (const struct cluster *c, const struct cluster_array *a,
          cluster_over_waits_for (a, member, 0);
 }
 
+/* Has it been far slower than its peers for as long as the array allows? */
+static bool
+too_slow (const struct cluster *c, const struct cluster_array *a, unsigned m,
+          char *words, size_t size)
+{
+  uint64_t us, peers_us;
+
+  if (a->rec.slow_out_ms == 0 ||
+      !cluster_slow_for (c, a, m, a->rec.slow_out_ms))
+    return false;
+  cluster_member_slow (a, m, &us, &peers_us);
+  snprintf (words, size,
+            "it was far slower than its peers: a request took %" PRIu64
+            " ms, and theirs %" PRIu64 " us",
+            us / 1000, peers_us);
+  return true;
+}
+
 /* Leave out joining members that can't go on, old copies, members that were shut
- * out, and in-sync members that have failed, whose disk hangs, or that were started
- * again (the writer may not notice that).
+ * out, and in-sync members that have failed, whose disk hangs, that are too slow, or
+ * that were started again (the writer may not notice that).
  */
 bool
 cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
@@ -169,9 +187,11 @@ cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
   bool any = false;
 
   cluster_change_states (a, states);
+  cluster_slow_look (c, a);
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_member *member = &a->rec.member[m];
     const char *why = NULL;
+    char words[120];
 
     if (member->state == MEMBER_IN_SYNC) {
       why = a->disk[m]->old_copy              ? "it is an old copy of the disk"
@@ -179,6 +199,7 @@ cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
             : a->disk[m]->failed              ? failure (a->disk[m])
             : cluster_disk_hangs (a->disk[m]) ? DISK_HANGS
             : cluster_life_reborn (c, a, m)   ? "it was started again"
+            : too_slow (c, a, m, words, sizeof words) ? words
             : keeps_part (c, a, m)
               ? "it is silent, and has not confirmed that a session is over"
               : NULL;
@@ -186,6 +207,8 @@ cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
       if (why && (change->epoch || any || writer_stalls (c, a, m) ||
                   !cluster_array_can_leave_out (a, m)))
         why = NULL;
+      if (change->epoch == 0)
+        member->slow = why == words;
     }
     else if (states[m] != MEMBER_OUT) {
       why = broken (c, a, m);
@@ -321,7 +344,8 @@ cluster_rebuild_take_back (struct cluster *c, struct cluster_array *a)
         d->rec.path, d->rec.node, m, a->rec.name, d->round, member->round);
       cluster_old_reset (c, a, m);
     }
-    if (member->reset || member->held || c->live_ms < d->rejoin_live_ms)
+    if (member->reset || member->held || member->slow ||
+        c->live_ms < d->rejoin_live_ms)
       continue;
     states[m] = MEMBER_JOINING;
     confirm[m] = any = true;
@@ -365,7 +389,7 @@ cluster_rebuild_gone_live_ms (const struct cluster *c,
   const struct cluster_node *n;
   uint64_t silent_ms = cluster_disk_silent_ms (c, d);
   uint64_t since = a->since_live_ms[member];
-  bool broken = d->failed || cluster_disk_hangs (d);
+  bool broken = d->failed || cluster_disk_hangs (d) || m->slow;
   bool flaps = d->alive && !broken && d->flaps_live_ms;
 
   if (!a->rec.ready || m->state != MEMBER_OUT || m->held ||

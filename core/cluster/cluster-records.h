@@ -100,6 +100,7 @@ struct cluster_member {
 
   /* How it comes back (cluster-rebuild.c). */
   bool held;   /* it stays out until an administrator takes it back */
+  bool slow;   /* the same, for it was too slow; or a spare takes its place */
   bool reset;  /* its disk is an old copy or another disk: it is to forget its
                  place, and is then rebuilt in full */
   bool partly; /* it was joining when it went out: if a source of it goes out
@@ -155,6 +156,9 @@ struct cluster_array_record {
                           that was heard of */
   uint64_t spare_after_ms; /* a spare replaces a member that has been out for so
                               long; 0: never */
+  uint64_t
+    slow_out_ms; /* a member that has been far slower than its peers for so
+                           long is put out; 0: never */
   struct cluster_allow_list allow;
   uint64_t allow_fence;   /* the number of the last change of that list, as a
                            fence of a node has one; 0: there was none */

@@ -10,6 +10,8 @@
 
 /* A change that takes longer is worth a word. */
 #define SLOW_MS 2000
+/* So is a member that has been slow for so long. */
+#define SLOW_SAID_MS 10000
 
 /* What keeps this member from being of use; NULL: nothing, or it is joining. */
 static const char *
@@ -50,6 +52,10 @@ advice (const struct cluster_array *a, unsigned m)
 {
   const struct cluster_disk *d = a->disk[m];
 
+  if (a->rec.member[m].slow)
+    return "It was far slower than its peers, and stays out: see to its disk "
+           "and its connection; then replace it, or take it back (weftctl "
+           "rebuild join).";
   if (a->rec.member[m].held)
     return "It is held out: take it back, or replace it.";
   if (d->old_copy && a->rec.member[m].state != MEMBER_OUT)
@@ -102,6 +108,26 @@ say_joining (struct verdict *v, const struct cluster_array *a, unsigned m)
       "The rebuild of member %u of array %s found no readable copy of %s.", m,
       a->rec.name,
       cluster_bytes_words (join->unreadable_bytes, todo, sizeof todo));
+}
+
+/* Reads go around a slow member, and writes can't. */
+static void
+say_slow (struct verdict *v, const struct cluster *c,
+          const struct cluster_array *a, unsigned m)
+{
+  uint64_t us, peers_us;
+  char words[320];
+
+  if (cluster_slow_for (c, a, m, SLOW_SAID_MS) &&
+      cluster_member_slow (a, m, &us, &peers_us))
+    verdict_say (
+      v, CLUSTER_WARNING,
+      "Member %u (%s) of array %s is slow: a request takes %" PRIu64
+      ".%03" PRIu64 " ms, and %" PRIu64 ".%03" PRIu64
+      " ms with its peers. Reads go around it, and writes wait for it: see to "
+      "its disk and its connection, or replace it.",
+      m, cluster_disk_words (a->disk[m], words, sizeof words), a->rec.name,
+      us / 1000, us % 1000, peers_us / 1000, peers_us % 1000);
 }
 
 /* Members that are not of use: how bad it is, and what to do. */
@@ -299,6 +325,7 @@ verdict_array (struct verdict *v, const struct cluster *c,
       "lie).",
       cluster_bytes_words (bad, words, sizeof words), a->rec.name, a->rec.name);
   for (unsigned m = 0; m < a->layout.members; m++) {
+    say_slow (v, c, a, m);
     if (a->rec.member[m].state == MEMBER_JOINING && !trouble (a, m))
       say_joining (v, a, m);
     /* Nothing goes on before somebody says so. */

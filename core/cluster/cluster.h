@@ -226,6 +226,8 @@ struct cluster_array {
    * been silent; 0: never.
    */
   uint64_t again_live_ms;
+  uint64_t
+    slow_live_ms[ARRAY_MEMBERS_MAX]; /* since when each is slow; 0: it is not */
   uint64_t moved; /* the epoch with which the readers' copies changed; 0: what
                      was written before has reached them (cluster-settle.c) */
   struct cluster_pace pace;
@@ -769,8 +771,8 @@ void cluster_spare_add (struct cluster *c, const struct cluster_input *in,
 void cluster_spare_drop (struct cluster *c, const struct cluster_input *in,
                          const char *array, const uint8_t disk[16]);
 struct cluster_array_tune {
-  bool has_spare_after;
-  uint64_t spare_after_ms;
+  bool has_spare_after, has_slow_out;
+  uint64_t spare_after_ms, slow_out_ms;
 };
 void cluster_array_tune (struct cluster *c, const struct cluster_input *in,
                          const char *array,
@@ -1014,6 +1016,11 @@ struct cluster_session *cluster_writer_next (const struct cluster_array *a,
 /* The first of them, or NULL: does anybody write? */
 struct cluster_session *cluster_array_writer (const struct cluster_array *a);
 
+/* Is the member far slower than its peers, as those say who write?  *us: what it takes for
+ * a request, *peers_us: and they.
+ */
+bool cluster_member_slow (const struct cluster_array *a, unsigned member,
+                          uint64_t *us, uint64_t *peers_us);
 /* Is this member of use: in-sync, heard since weftd's start, and well?  Otherwise
  * *why gets a constant phrase ("is out", "is silent").
  */

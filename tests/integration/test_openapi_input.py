@@ -57,7 +57,7 @@ BODIES = [
       "dup": "sync-client", "disks": [NOBODY],
       "allow": [{"node": "n1", "mode": "rw", "failover": True}]}),
     ("PATCH", f"/api/v1/disks/{NOBODY}", {"node": "n1"}),
-    ("PATCH", "/api/v1/arrays/none", {"spare_after_s": 60}),
+    ("PATCH", "/api/v1/arrays/none", {"spare_after_s": 60, "slow_out_s": 30}),
     ("PATCH", "/api/v1/arrays/none/members/1",
      {"paused": True, "floor": 1, "ceiling": 2}),
     ("POST", "/api/v1/arrays/none/members/1/replace", {"disk": NOBODY}),

@@ -156,6 +156,10 @@ def test_replace_and_spares(weftd, array, joining, ctl):
                          status=USAGE)
     ctl("array", "set", "a", "--spare-after", "30")
     assert weftd.get("/arrays/a")["spare_after_s"] == 30
+    assert "30 s goes out" in ctl("array", "set", "a", "--slow-out", "30")
+    a = weftd.get("/arrays/a")
+    assert (a["spare_after_s"], a["slow_out_s"]) == (30, 30)
+    assert "because it is slow" in ctl("array", "set", "a", "--slow-out", "0")
     ctl("array", "set", "a", status=USAGE)
     ctl("array", "set", "a", "--spare-after", "-1", status=USAGE)
     ctl("array", "replace", "a", "0", other.uuid, "--yes", status=REFUSED)

@@ -876,7 +876,7 @@ mutant rebuild-goes-on-while-the-disk-hangs test-cluster-hung cluster-rebuild.c 
 mutant spare-whose-disk-hangs test-cluster-hung cluster-place.c \
   'else if (cluster_disk_doubtful (d))' 'else if (0)'
 mutant no-spare-while-the-process-lives test-cluster-hung cluster-rebuild.c \
-  'bool broken = d->failed || cluster_disk_hangs (d);' 'bool broken = d->failed;'
+  'd->failed || cluster_disk_hangs (d) || m->slow' 'd->failed || m->slow'
 mutant hung-copy-counts test-cluster-hung cluster-copies.c \
   ' || cluster_disk_hangs (d)));' '));'
 mutant place-for-a-disk-that-hangs test-cluster-hung cluster-place.c \
@@ -886,5 +886,15 @@ mutant hung-member-that-another-reaches-stays test-cluster-part cluster-life.c \
 ' ''
 mutant no-spare-for-a-member-that-flaps test-cluster-hung cluster-rebuild.c \
   'd->flaps_live_ms = c->live_ms;' ';'
-mutant spare-for-a-member-that-has-flapped-once "test-cluster-hung test-cluster-rebuild" cluster-rebuild.c \
-  'd->backoff_ms = d->flaps_live_ms = 0;' 'd->backoff_ms = 0; d->flaps_live_ms = 1;'
+
+# Members that are slow.
+mutant slow-member-goes-out-by-itself test-cluster-hung cluster-rebuild.c \
+  'a->rec.slow_out_ms == 0 ||' ''
+mutant slow-member-stays test-cluster-hung cluster-rebuild.c \
+  ': too_slow (c, a, m, words, sizeof words)' ': false'
+mutant slow-member-comes-back test-cluster-hung cluster-rebuild.c \
+  'member->held || member->slow ||' 'member->held ||'
+mutant no-spare-for-a-slow-member test-cluster-hung cluster-rebuild.c \
+  'cluster_disk_hangs (d) || m->slow;' 'cluster_disk_hangs (d);'
+mutant slow-once-is-slow-for-ever test-cluster-hung cluster-slow.c \
+  '      a->slow_live_ms[m] = 0;' '      ;'

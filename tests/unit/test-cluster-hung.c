@@ -142,6 +142,81 @@ test_spare_for_a_bad_line (void)
   UNTIL (state (1) == MEMBER_IN_SYNC && on (1, 4));
 }
 
+static void
+slow_out (uint64_t ms)
+{
+  struct cluster_array_tune tune = { .has_slow_out = true, .slow_out_ms = ms };
+
+  DONE (cluster_array_tune (engine, in, "a", &tune));
+}
+
+/* A slow member is named.  It is put out where that is wanted, stays out, and is taken
+ * back by an order; or a spare takes its place.
+ */
+static void
+scenario_slow (void)
+{
+  begin_writing ();
+  rig.slow = 2;
+  live_on (400);
+  assert (state (1) == MEMBER_IN_SYNC);
+  assert (weftd.killed || (verdict () == CLUSTER_WARNING && says ("is slow")));
+  assert (weftd.killed || (says ("2000.000 ms") && says ("0.400 ms")));
+  slow_out (30000);
+  UNTIL (state (1) == MEMBER_OUT);
+  assert (strstr (member (1)->reason, "2000 ms, and theirs 400 us"));
+  rig.slow = 0;
+  live_on (400);
+  assert (state (1) == MEMBER_OUT && verdict () == CLUSTER_WARNING);
+  assert (says ("stays out"));
+  ASK (cluster_member_join (engine, in, "a", 1));
+  assert (!rig.code || weftd.killed); /* asked again, it is in-sync */
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+}
+
+static void
+test_slow_for_a_while (void)
+{
+  begin_writing ();
+  slow_out (30000);
+  for (unsigned i = 0; i < 10; i++) {
+    rig.slow = 2;
+    live_on (100);
+    rig.slow = 0;
+    rig.busy = true;
+    live_on (8);
+    assert (state (1) == MEMBER_IN_SYNC);
+  }
+}
+
+static void
+test_slow_and_spare (void)
+{
+  begin_writing ();
+  slow_out (5000);
+  spare_after (5000);
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[4].uuid));
+  rig.slow = 2;
+  UNTIL (state (1) == MEMBER_OUT);
+  rig.slow = 0;
+  UNTIL (state (1) == MEMBER_IN_SYNC && on (1, 4));
+}
+
+/* Nobody else has what it has. */
+static void
+test_slow_last_copy (void)
+{
+  begin_writing_to (LAYOUT_RAID10, 4);
+  slow_out (5000);
+  die (0);
+  rig.slow = 4; /* its mirror */
+  live_on (200);
+  assert (state (2) == MEMBER_IN_SYNC);
+  rig.disk[0].dead = false;
+  UNTIL (state (0) == MEMBER_IN_SYNC);
+  UNTIL (state (2) == MEMBER_OUT);
+}
+
 /* A member with a last copy stays.  Where two hang that have the same, both do. */
 static void
 test_last_copy (bool both)
@@ -176,6 +251,10 @@ main (void)
   test_kills ("spare", scenario_spare);
   test_spare_hangs ();
   test_spare_for_a_bad_line ();
+  test_kills ("slow", scenario_slow);
+  test_slow_for_a_while ();
+  test_slow_and_spare ();
+  test_slow_last_copy ();
   test_last_copy (false);
   test_last_copy (true);
   return 0;

@@ -263,11 +263,15 @@ host_beat (void)
                                           .round = rig.round,
                                           .round_entered = rig.round_entered,
                                           .wait_ms = 0,
-                                          .has_stats = rig.busy };
+                                          .has_stats = rig.busy || rig.slow };
 
   snprintf (hb.instance, sizeof hb.instance, "%s", rig.instance);
   hb.stats.reads = rig.reads += 100;
   hb.stats.read_ns = rig.reads * 1000000;
+  for (unsigned m = 0; m < DISKS; m++) {
+    hb.stats.member[m].suspect = rig.slow & 1u << m;
+    hb.stats.member[m].service_ns = rig.slow & 1u << m ? 2000000000 : 400000;
+  }
   CALL (rig.beat_op = ++weftd.op,
         cluster_session_heartbeat (engine, in, rig.session, &hb));
 }

@@ -61,6 +61,7 @@ struct rig {
   bool proven;            /* disks speak for their nodes by certificates */
   bool brief;             /* disks say only what is news */
   bool lags;              /* it does not take epochs in */
+  unsigned slow;          /* bits: members that take 2 s for a request */
   bool busy;              /* 400 reads a second, of 1 ms each */
   uint64_t reads;
   unsigned array_events, warnings, errors;
