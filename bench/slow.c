@@ -4,8 +4,9 @@
  *   nbdkit --filter=.../slow.so ... slow-file=FILE [slow-writes=false]
  *
  * FILE has the delay in milliseconds; without the file there is none.  A member's
- * signs of life are writes (of its batch door): with slow-writes=false they are not
- * delayed, as those of a member are not whose disk is slow.
+ * signs of life are writes (of its batch door), and it says how its disk is by reads of
+ * 8 bytes there: with slow-writes=false they are not delayed, as those of a member are
+ * not whose disk is slow.
  */
 
 #include <config.h>
@@ -17,6 +18,8 @@
 #include <string.h>
 
 #include <nbdkit-filter.h>
+
+#define SIGN_BYTES 8
 
 static char *file;
 static int writes = true;
@@ -53,7 +56,7 @@ static int
 slow_pread (nbdkit_next *next, void *handle, void *buf, uint32_t count,
             uint64_t offset, uint32_t flags, int *err)
 {
-  if (delay (err) == -1)
+  if ((writes || count != SIGN_BYTES) && delay (err) == -1)
     return -1;
   return next->pread (next, buf, count, offset, flags, err);
 }
