@@ -240,7 +240,7 @@ mutant two-copies-go-out-beside-an-old-one test-cluster-copies cluster-lost.c \
     return false;' 'cluster_array_can_leave_out (a, member))
     return false;'
 mutant failed-member-is-a-copy test-cluster-copies cluster-copies.c \
-  '(d->old_copy || d->failed)' 'd->old_copy'
+  '(d->old_copy || d->failed ||' '(d->old_copy ||'
 mutant no-copy-of-one-thing-keeps-all-others test-cluster-copies cluster-copies.c \
   'layout_loss (&a->layout, after, NULL) ==
                    layout_loss (&a->layout, before, NULL)' \
@@ -267,7 +267,7 @@ mutant nobody-is-given-back-for-another-s-sake test-cluster-key cluster-epoch.c 
 
 # Members that come back.
 mutant spare-counts-while-the-disk-is-heard test-cluster-member cluster-rebuild.c \
-  'if (!d->failed && c->live_ms > since + silent_ms)' 'if (0)'
+  'if (!broken && !flaps && c->live_ms > since + silent_ms)' 'if (0)'
 mutant spare-counts-by-the-wall-clock test-cluster-clock cluster-rebuild.c \
   'uint64_t since = a->since_live_ms[member];' \
   'uint64_t since = c->live_ms - (c->wall_ms - m->since_wall_ms);'
@@ -441,7 +441,7 @@ mutant old-copy-is-known-until-weftd-s-next-start test-cluster-copies cluster-ad
 mutant old-copy-is-not-reset test-cluster-copies cluster-disk.c \
   'cluster_old_reset (c, a, d->position);' ';'
 mutant old-copies-both-go-out test-cluster-copies cluster-copies.c \
-  '(d->old_copy || d->failed)' 'd->failed'
+  '(d->old_copy || d->failed ||' '(d->failed ||'
 mutant member-that-stays-is-reset-one-day test-cluster-copies cluster-change.c \
   'a->rec.member[m].reset = false; /* it does not go after all */' ';'
 mutant former-disk-of-a-rebuilt-member-is-believed test-cluster-copies cluster-epoch.c \
@@ -574,7 +574,7 @@ mutant new-process-is-the-known-one "test-cluster-key sim-cluster" cluster-epoch
       member->life' '0) {
       member->life'
 mutant idle-writer-keeps-a-failed-member test-cluster-copies cluster-rebuild.c \
-  ': a->disk[m]->failed            ? failure (a->disk[m])' ''
+  ': a->disk[m]->failed              ? failure (a->disk[m])' ''
 # Rounds.
 mutant round-behind-is-taken-in test-cluster-rounds cluster-old.c \
   '         (hb->sequence < d->rec.sequence || hb->min_epoch < m->confirmed ||
@@ -876,7 +876,7 @@ mutant rebuild-goes-on-while-the-disk-hangs test-cluster-hung cluster-rebuild.c 
 mutant spare-whose-disk-hangs test-cluster-hung cluster-place.c \
   'else if (cluster_disk_doubtful (d))' 'else if (0)'
 mutant no-spare-while-the-process-lives test-cluster-hung cluster-rebuild.c \
-  'd->failed || cluster_disk_hangs (d) || m->slow' 'd->failed || m->slow'
+  'bool broken = d->failed || cluster_disk_hangs (d) || m->slow;' 'bool broken = d->failed || m->slow;'
 mutant hung-copy-counts test-cluster-hung cluster-copies.c \
   ' || cluster_disk_hangs (d)));' '));'
 mutant place-for-a-disk-that-hangs test-cluster-hung cluster-place.c \

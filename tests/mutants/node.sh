@@ -13,7 +13,7 @@ mutant drain-of-a-changing-array "test-cluster-drain sim-cluster" cluster-drain.
   'if (a->rec.change.epoch && !cluster_member_stays_out' \
   'if (0 && !cluster_member_stays_out'
 mutant drain-of-what-is-held-out test-cluster-drain cluster-drain.c \
-  'if (a->rec.member[member].held) {' 'if (0) {'
+  'if (a->rec.member[member].held || a->rec.member[member].slow) {' 'if (0) {'
 mutant drain-without-a-second-copy test-cluster-drain cluster-drain.c \
   'if (a->layout.copies == 1) {' 'if (0) {'
 mutant drain-with-a-lost-writer test-cluster-drain cluster-drain.c \
@@ -133,7 +133,7 @@ mutant word-of-a-move-stays test-cluster-node cluster-disk.c \
 mutant shut-out-writer-goes-on test-cluster-node cluster-node.c \
   'cluster_session_cut (c, s, by);' ';'
 mutant shut-out-member-stays test-cluster-node cluster-rebuild.c \
-  ': a->disk[m]->rec.shut_out      ? "its node was shut out"' ''
+  ': a->disk[m]->rec.shut_out        ? "its node was shut out"' ''
 mutant ended-job-is-not-stored test-cluster-node cluster-jobs.c \
   'cluster_put_job (c, new);' ''
 mutant ended-jobs-stay-for-ever test-cluster-node cluster-jobs.c \
