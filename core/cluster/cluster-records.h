@@ -56,7 +56,8 @@ struct cluster_disk_record {
   uint64_t size; /* bytes of the whole disk; 0: this record only stands for a
                     member's disk that an import did not find */
   uint64_t data_bytes; /* of its data area */
-  uint64_t imported;   /* in records of an older weftd: as in struct cluster_member */
+  uint64_t
+    imported; /* in records of an older weftd: as in struct cluster_member */
 };
 
 #define CONFIRMED_BY_NONE EPOCH_MAX
