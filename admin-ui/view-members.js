@@ -38,7 +38,7 @@ function rebuildText(rebuild) {
 function whyOf(disk, member, rebuild) {
   if (rebuild)
     return rebuildText(rebuild);
-  const why = [member?.reason || disk.reason || ""];
+  const why = [member?.reason || disk.reason || disk.short || ""];
   if (member?.suspect)
     why.push(`its answers take ${latency(member.service_us)}` +
       (member.peers_us ? `, its peers' ${latency(member.peers_us)}` : "") +

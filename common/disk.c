@@ -28,6 +28,7 @@
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -632,7 +633,7 @@ disk_open (const char *path, char *why, size_t why_size)
   struct disk *d = calloc (1, sizeof *d);
   struct disk_content c = { .kind = DISK_BLANK };
   uint8_t slot[SLOT_BYTES];
-  bool mend = false;
+  bool mend = false, syncing;
   int err;
 
   if (d == NULL || (d->path = strdup (path)) == NULL) {
@@ -658,7 +659,7 @@ disk_open (const char *path, char *why, size_t why_size)
   if (mend) { /* the bad or older slot becomes what the other one is */
     superblock_encode (&d->sb, slot);
     err = disk_write_header (d, slot, sizeof slot,
-                             d->sb.sequence % 2 * SLOT_BYTES);
+                             d->sb.sequence % 2 * SLOT_BYTES, &syncing);
     if (err) {
       refuse (why, why_size,
               "%s: its superblock cannot be written: %s; replace the disk",
@@ -740,18 +741,62 @@ disk_read_bad (struct disk *d, struct bad_list *list, bool *mend, char *why,
   return 0;
 }
 
+/* In a file the bytes are written twice, for only the first write can be refused for want
+ * of room; an error of the second one may be that of the sync.
+ */
 int
 disk_write_header (struct disk *d, const void *buf, size_t bytes,
-                   uint64_t offset)
+                   uint64_t offset, bool *syncing)
 {
-  int fd, err;
+  int fd, err = 0;
 
+  *syncing = false;
   if (offset > HEADER_BYTES || bytes > HEADER_BYTES - offset)
     return EINVAL;
+  if (!d->block_device)
+    err = file_write (d->data_fd, buf, bytes, offset, 0);
+  if (err)
+    return err;
+  *syncing = true;
   fd = disk_sync_take (d);
   err = file_write (fd, buf, bytes, offset, RWF_DSYNC);
   disk_sync_give (d, fd);
   return err;
+}
+
+/* ---- Room ---- */
+
+bool
+disk_room (const struct disk *d, struct disk_room *room)
+{
+  uint64_t whole = d->sb.data_offset + d->sb.data_bytes, has;
+  struct statvfs fs;
+  struct stat st;
+
+  if (d->block_device || fstat (d->data_fd, &st) == -1 ||
+      fstatvfs (d->data_fd, &fs) == -1 || fs.f_blocks == 0)
+    return false;
+  has = (uint64_t) st.st_blocks * 512;
+  room->free = (uint64_t) fs.f_bavail * fs.f_frsize;
+  room->size = (uint64_t) fs.f_blocks * fs.f_frsize;
+  room->wanted = has < whole ? whole - has : 0;
+  return true;
+}
+
+bool
+disk_reserve (const struct disk *d, uint64_t offset, uint64_t bytes)
+{
+  struct disk_room room;
+  int r;
+
+  if (d->block_device)
+    return true;
+  do
+    r = fallocate (d->data_fd, FALLOC_FL_KEEP_SIZE, offset, bytes);
+  while (r == -1 && errno == EINTR);
+  if (r == 0)
+    return true;
+  return errno == EOPNOTSUPP && disk_room (d, &room) && room.free >= bytes;
 }
 
 /* ---- What outlives a process ---- */

@@ -113,8 +113,23 @@ void disk_cache (const struct disk *d, char name[DISK_CACHE_BYTES]);
 int disk_read_bad (struct disk *d, struct bad_list *list, bool *mend, char *why,
                    size_t why_size);
 
-/* Write into the header, durably.  Returns 0 or an errno. */
+/* Write into the header, durably.  Returns 0 or an errno.  *syncing: that may be the
+ * error of making it stable; else the write itself was refused.
+ */
 int disk_write_header (struct disk *d, const void *buf, size_t bytes,
-                       uint64_t offset);
+                       uint64_t offset, bool *syncing);
+
+/* How much room there is for a member in a file. */
+struct disk_room {
+  uint64_t free, size; /* of its file system, for who may not use the reserve */
+  uint64_t
+    wanted; /* of the member, that the file has no room of its own for yet */
+};
+/* False: it is no file, or nothing can be told. */
+bool disk_room (const struct disk *d, struct disk_room *room);
+/* Is there room for this part of the disk?  What the file has no room for is given some,
+ * and reads as before.
+ */
+bool disk_reserve (const struct disk *d, uint64_t offset, uint64_t bytes);
 
 #endif /* WEFT_DISK_H */

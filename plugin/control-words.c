@@ -38,10 +38,11 @@ stats_json (struct engine *e, unsigned members)
   engine_stats (e, &s);
   for (unsigned m = 0; m < members; m++)
     json_array_append_new (
-      list, json_pack ("{s:I, s:b, s:o}", "service_us",
+      list, json_pack ("{s:I, s:b, s:I, s:o}", "service_us",
                        (json_int_t) (s.member[m].service_ns / 1000), "suspect",
-                       (int) s.member[m].suspect, "latency",
-                       latency_json (&s.member[m].service)));
+                       (int) s.member[m].suspect, "refused_ms",
+                       (json_int_t) (s.member[m].refused_ns / 1000000),
+                       "latency", latency_json (&s.member[m].service)));
   json_object_set_new (json, "members", list);
   json_object_set_new (json, "read_latency", latency_json (&s.read));
   json_object_set_new (json, "write_latency", latency_json (&s.write));
@@ -126,15 +127,13 @@ control_words_taken (struct taken *t, const json_t *reply)
 json_t *
 control_report (struct control *c, const struct host_action *a)
 {
-  static const char form[] = "{s:i, s:I, s:s}";
-  const json_int_t round = (json_int_t) engine_round (c->engine);
-  json_t *body = json_pack (form, "member", (int) a->member, "round", round,
-                            "reason", a->reason);
+  json_t *reason = json_string (a->reason);
 
-  if (body == NULL) /* the reason is no UTF-8 */
-    body = json_pack (form, "member", (int) a->member, "round", round, "reason",
-                      "it failed");
-  return body;
+  if (reason == NULL) /* it is no UTF-8 */
+    reason = json_string ("it failed");
+  return json_pack ("{s:i, s:I, s:b, s:o}", "member", (int) a->member, "round",
+                    (json_int_t) engine_round (c->engine), "answers",
+                    (int) a->answers, "reason", reason);
 }
 
 /*----- What is answered -----*/

@@ -72,7 +72,8 @@ control_notice (struct control *c, const struct array_notice *n,
   if (n->kind == NOTICE_PREPARED)
     host_prepared (c->host, n->epoch);
   else if (n->kind == NOTICE_LOST &&
-           host_lost (c->host, n->member, connection, n->reason, clock_ms ()))
+           host_lost (c->host, n->member, connection, n->answers, n->reason,
+                      clock_ms ()))
     nbdkit_error ("weft: member %s is lost: %s",
                   newest (c)->member[n->member].name, n->reason);
   pthread_cond_broadcast (&c->wake);

@@ -38,14 +38,19 @@ data_read (const struct disk *d, void *buf, uint64_t bytes, uint64_t offset)
 
 static int
 write_at (const struct disk *d, const void *buf, uint64_t bytes,
-          uint64_t offset, bool sync)
+          uint64_t offset)
 {
-  int fd = sync ? disk_sync_take (d) : d->data_fd, err;
+  return whole_write (d->data_fd, buf, bytes, d->sb.data_offset + offset, 0);
+}
 
-  err = whole_write (fd, buf, bytes, d->sb.data_offset + offset,
-                     sync ? RWF_DSYNC : 0);
-  if (sync)
-    disk_sync_give (d, fd);
+static int
+write_stable (const struct disk *d, const void *buf, uint64_t bytes,
+              uint64_t offset)
+{
+  int fd = disk_sync_take (d);
+  int err = whole_write (fd, buf, bytes, d->sb.data_offset + offset, RWF_DSYNC);
+
+  disk_sync_give (d, fd);
   return err;
 }
 
@@ -56,7 +61,7 @@ write_zeroes (const struct disk *d, uint64_t bytes, uint64_t offset)
 
   while (bytes > 0) {
     uint64_t n = bytes < sizeof zeroes ? bytes : sizeof zeroes;
-    int err = write_at (d, zeroes, n, offset, false);
+    int err = write_at (d, zeroes, n, offset);
 
     if (err)
       return err;
@@ -120,15 +125,26 @@ zero_at (const struct disk *d, uint64_t bytes, uint64_t offset, bool may_trim)
   return write_zeroes (d, bytes, offset);
 }
 
+/* What is to be stable at once is written to a file twice: see disk_write_header. */
 int
-data_change (const struct disk *d, const struct batch_record *r, bool sync)
+data_change (const struct disk *d, const struct batch_record *r, bool sync,
+             enum errors_place *place)
 {
-  int err;
+  int err = 0;
 
-  if (r->kind == BATCH_WRITE)
-    return write_at (d, r->payload, r->length, r->offset, sync);
-  err = zero_at (d, r->length, r->offset, r->kind == BATCH_TRIM);
-  return err == 0 && sync ? data_flush (d) : err;
+  *place = r->kind == BATCH_WRITE  ? ERRORS_WRITE
+           : r->kind == BATCH_TRIM ? ERRORS_TRIM
+                                   : ERRORS_ZERO;
+  if (r->kind != BATCH_WRITE)
+    err = zero_at (d, r->length, r->offset, r->kind == BATCH_TRIM);
+  else if (!sync || !d->block_device)
+    err = write_at (d, r->payload, r->length, r->offset);
+  if (err || !sync)
+    return err;
+  *place = ERRORS_SYNC;
+  return r->kind == BATCH_WRITE
+           ? write_stable (d, r->payload, r->length, r->offset)
+           : data_flush (d);
 }
 
 int

@@ -13,14 +13,16 @@
 
 #include "format/batch.h"
 #include "common/disk.h"
+#include "member/errors.h"
 
 int data_read (const struct disk *d, void *buf, uint64_t bytes,
                uint64_t offset);
 
 /* Write, zero or trim as the record says (not CLEAR).  With `sync` it is on
- * stable storage when this returns.
+ * stable storage when this returns.  *place: where the error came from.
  */
-int data_change (const struct disk *d, const struct batch_record *r, bool sync);
+int data_change (const struct disk *d, const struct batch_record *r, bool sync,
+                 enum errors_place *place);
 
 int data_flush (const struct disk *d);
 

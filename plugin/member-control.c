@@ -140,6 +140,18 @@ join_progress (uint64_t data_bytes)
     (json_int_t) done.pull.rate, "waits", done.waits[0] ? done.waits : NULL);
 }
 
+/* What there is for a disk that is a file, or null. */
+static json_t *
+room_json (void)
+{
+  struct disk_room room;
+
+  if (!disk_room (server.disk, &room))
+    return json_null ();
+  return json_pack ("{s:I, s:I, s:I}", "free", (json_int_t) room.free, "size",
+                    (json_int_t) room.size, "wanted", (json_int_t) room.wanted);
+}
+
 static void
 forget_taken (void)
 {
@@ -160,7 +172,7 @@ static json_t *
 heartbeat (unsigned wait_ms)
 {
   struct superblock sb;
-  const char *reason;
+  const char *reason, *shortage;
   uint64_t dirty, over;
   json_t *json, *join, *bad, *figures;
   bool news;
@@ -170,6 +182,7 @@ heartbeat (unsigned wait_ms)
   join = join_progress (sb.data_bytes);
   bad = bad_ranges ();
   reason = member_reason (server.member); /* good without the lock, too */
+  shortage = member_short (server.member);
   dirty = member_dirty_extents (server.member);
   control.told_over = over = member_over_done (server.member);
   pthread_mutex_unlock (&server.lock);
@@ -179,8 +192,8 @@ heartbeat (unsigned wait_ms)
    * add_place adds changes with the epoch of the states alone.
    */
   json = json_pack (
-    "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, s:o, "
-    "s:o, s:o, s:o, s:I}",
+    "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:s?, s:o, "
+    "s:o, s:o, s:o, s:o, s:I}",
     "instance", control.instance, "node", params.node, "uri", params.uri,
     "path", server.disk->path, "cache", control.cache, "size",
     (json_int_t) server.disk->size, "data_bytes", (json_int_t) sb.data_bytes,
@@ -190,7 +203,7 @@ heartbeat (unsigned wait_ms)
     reason          ? "failed"
     : control.admin ? "serving"
                     : "starting",
-    "reason", reason, "join", join, "bad", bad, "cluster",
+    "reason", reason, "short", shortage, "join", join, "bad", bad, "cluster",
     uuid_or_null (sb.cluster), "array", uuid_or_null (sb.array), "position",
     format_uuid_zero (sb.array) ? json_null () : json_integer (sb.position),
     "over", (json_int_t) over);
@@ -208,11 +221,12 @@ heartbeat (unsigned wait_ms)
                       params.node);
   }
   figures = json_pack (
-    "{s:b, s:I, s:I, s:I, s:i, s:I, s:I, s:o}", "news", (int) news, "report",
-    (json_int_t) control.reports, "sequence", (json_int_t) sb.sequence, "round",
-    (json_int_t) sb.round, "wait_ms", (int) wait_ms, "dirty_extents",
-    (json_int_t) dirty, "disk_stuck_ms", (json_int_t) member_pulse_stuck_ms (),
-    "load", load_json (&control.meter, &server.counters));
+    "{s:b, s:I, s:I, s:I, s:i, s:I, s:I, s:o, s:o}", "news", (int) news,
+    "report", (json_int_t) control.reports, "sequence",
+    (json_int_t) sb.sequence, "round", (json_int_t) sb.round, "wait_ms",
+    (int) wait_ms, "dirty_extents", (json_int_t) dirty, "disk_stuck_ms",
+    (json_int_t) member_pulse_stuck_ms (), "room", room_json (), "load",
+    load_json (&control.meter, &server.counters));
   if (json_object_update_new (json, figures) == -1)
     goto fail;
   return json;
@@ -455,13 +469,13 @@ care (void *opaque)
 
   pthread_mutex_lock (&server.lock);
   while (!server.stopping) {
-    uint64_t now = clock_ms ();
+    uint64_t now = clock_ms (), wait_ms = 1000;
 
-    if (server_act (now >= lazy_at))
+    if (server_act (now >= lazy_at) || server_room (&wait_ms))
       continue;
     if (now >= lazy_at)
       lazy_at = now + LAZY_MS;
-    server_wait (1000);
+    server_wait (wait_ms);
   }
   pthread_mutex_unlock (&server.lock);
   return NULL;

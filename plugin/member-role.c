@@ -26,6 +26,10 @@
 #include "puller.h"
 #include "role.h"
 
+/* A read that fails for want of memory, or while the device is away, is tried so often. */
+#define READ_TRIES 10
+#define READ_AGAIN_NS 50000000
+
 /* ---- The engine's wishes ---- */
 
 static void
@@ -43,12 +47,11 @@ refuse (const struct member_refusal *refusal)
   return -1;
 }
 
+/* The errno that is answered of an error of the disk.  EIO: the member has failed. */
 static int
-fail (int err, const char *what)
+error_told (enum errors_place place, int err, uint64_t offset, uint64_t bytes)
 {
-  server_fail (err, what);
-  nbdkit_set_error (err);
-  return -1;
+  return server_error (place, err, offset, bytes) ? errors_told (err) : EIO;
 }
 
 /* ---- Requests ---- */
@@ -119,13 +122,15 @@ touches_bad (uint64_t offset, uint64_t length)
 }
 
 /* While we are joining, parts of a write may be dropped: the copy will bring
- * them.  *bad: the list of bad ranges may have changed.
+ * them.  *bad: the list of bad ranges may have changed.  Returns 0 or an errno to be
+ * answered.
  */
 static int
 apply (const struct member_request *r, const struct batch_record *b, bool sync,
        bool *bad)
 {
   struct batch_record part = *b;
+  enum errors_place place;
   uint64_t done = 0;
   int err = 0;
 
@@ -137,7 +142,9 @@ apply (const struct member_request *r, const struct batch_record *b, bool sync,
     if (member_applies (server.member, r, part.offset, &part.length)) {
       bool was_bad = touches_bad (part.offset, part.length);
 
-      err = data_change (server.disk, &part, sync || was_bad);
+      err = data_change (server.disk, &part, sync || was_bad, &place);
+      if (err)
+        err = error_told (place, err, part.offset, part.length);
       *bad |= was_bad;
       /* What was bad, and is written as a whole, is good once that is stable. */
       if (was_bad && err == 0) {
@@ -178,6 +185,23 @@ note_round (struct member_pass *pass, const struct batch_record *records,
   return refusal.error;
 }
 
+/* Wait until the list of bad ranges is durable.  Returns 0 or an errno. */
+static int
+settle_bad (void)
+{
+  struct member_refusal refusal;
+  enum member_verdict v;
+
+  pthread_mutex_lock (&server.lock);
+  while ((v = member_bad_settle (server.member, &refusal)) == MEMBER_WAIT)
+    act_or_wait ();
+  pthread_mutex_unlock (&server.lock);
+  if (v == MEMBER_GO)
+    return 0;
+  refuse (&refusal);
+  return refusal.error;
+}
+
 /* Clears come first, whatever their place: a record of the same batch that
  * writes to the extent then sets the bit again.
  */
@@ -201,18 +225,13 @@ change (struct member_pass *pass, const struct batch_record *records,
       err = apply (&r, &records[i], fua && single, &bad);
       bytes += records[i].kind == BATCH_WRITE ? records[i].length : 0;
     }
-  if (err == 0 && fua && !single)
+  if (err == 0 && fua && !single) {
     err = data_flush (server.disk);
-  if (err)
-    fail (err, "writing failed");
-  else if (bad || notes) { /* the list of bad ranges is to be durable */
-    pthread_mutex_lock (&server.lock);
-    while (!member_bad_settled (server.member) &&
-           !member_failed (server.member))
-      act_or_wait ();
-    pthread_mutex_unlock (&server.lock);
-    err = member_failed (server.member) ? EIO : 0;
+    if (err)
+      err = error_told (ERRORS_SYNC, err, 0, 0);
   }
+  if (err == 0 && (bad || notes))
+    err = settle_bad ();
   if (err == 0)
     err = note_round (pass, records, count);
   request_end (&r);
@@ -373,6 +392,18 @@ read_pulse (struct member_pass *pass, void *buf)
   return 0;
 }
 
+/* Nobody else is asked while an error of want of memory may pass. */
+static int
+read_data (void *buf, uint32_t count, uint64_t offset)
+{
+  int err, tries = READ_TRIES;
+
+  while ((err = data_read (server.disk, buf, count, offset)) != 0 &&
+         errors_of (ERRORS_READ, err) == ERRORS_AGAIN && --tries > 0)
+    nbdkit_nanosleep (0, READ_AGAIN_NS);
+  return err;
+}
+
 static int
 member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
                    uint32_t flags)
@@ -406,7 +437,7 @@ member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
     return -1;
   }
   else
-    err = data_read (server.disk, buf, count, offset);
+    err = read_data (buf, count, offset);
   request_end (&r);
   if (err) {
     /* An unreadable sector is no reason to give up the rest: the array reads
@@ -450,7 +481,7 @@ member_role_flush (void *handle, uint32_t flags)
     return -1;
   err = data_flush (server.disk);
   if (err)
-    fail (err, "flushing failed");
+    nbdkit_set_error (error_told (ERRORS_SYNC, err, 0, 0));
   request_end (&r);
   load_count (&server.counters.flushes, 1);
   return err ? -1 : 0;

@@ -23,6 +23,7 @@
 
 #include "common/disk.h"
 #include "load.h"
+#include "member/errors.h"
 #include "member/member.h"
 
 struct server {
@@ -44,10 +45,18 @@ bool server_act (bool lazy);
 /* With the lock held: wait until something has changed, for so long at most. */
 void server_wait (uint64_t ms);
 
-/* A write or flush of the disk has failed.  What the kernel still has of the data
- * is unknown from here on, so it is not tried again.  Called without the lock.
+/* A change of the disk's data has ended with an error.  True: it passes (ERRORS_AGAIN),
+ * and who asked is told so.  False: what the kernel still has of the data is unknown from
+ * here on, so nothing is tried again.  Called without the lock.
  */
-void server_fail (int err, const char *what);
+bool server_error (enum errors_place place, int error, uint64_t offset,
+                   uint64_t bytes);
+
+/* With the lock held, which is let go of meanwhile: while the member is short, see from
+ * time to time whether there is room again.  False: it is not time yet; *wait_ms is
+ * lowered until then.
+ */
+bool server_room (uint64_t *wait_ms);
 
 struct puller_order;
 

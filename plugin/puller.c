@@ -173,12 +173,16 @@ carry_out (struct worker *w, const struct puller_order *o)
                                      .length = next.length,
                                      .payload = w->buf +
                                                 (next.local - c->start) };
-      int error = data_change (server.disk, &record, false);
+      enum errors_place place;
+      int error = data_change (server.disk, &record, false, &place);
 
-      if (error) {
-        copy_stop (c, COPY_BROKEN);
-        server_fail (error, "writing failed");
+      if (error && server_error (place, error, next.local, next.length)) {
+        copy_blame (&c->fault, o->order.member, "its disk has no room: %s",
+                    strerror (error));
+        copy_stop (c, COPY_FAULT);
       }
+      else if (error)
+        copy_stop (c, COPY_BROKEN);
     }
 }
 
@@ -369,7 +373,7 @@ do_task (struct fetch *f, const struct puller_order *o, struct pull_task *t,
   case PULL_SYNC:
     err = data_flush (server.disk);
     if (err)
-      server_fail (err, "flushing failed");
+      server_error (ERRORS_SYNC, err, 0, 0);
     return err ? COPY_BROKEN : COPY_DONE;
   }
   abort ();

@@ -98,6 +98,13 @@ static const struct field disk_fields[] = {
   { NULL },
 };
 
+static const struct field room_fields[] = {
+  { "free", FIELD_NUMBER, FIELD_AT (cluster_room, free) },
+  { "size", FIELD_NUMBER, FIELD_AT (cluster_room, size) },
+  { "wanted", FIELD_NUMBER, FIELD_AT (cluster_room, wanted) },
+  { NULL },
+};
+
 static const struct field epoch_fields[] = {
   { "min_epoch", FIELD_NUMBER, AT (min_epoch), .max = EPOCH_MAX },
   { "generation", FIELD_NUMBER, AT (generation), .max = GENERATION_MAX },
@@ -257,6 +264,8 @@ parse_report (struct fields *f, const struct request *r,
   hb->starting = state == 2;
   if (fields_has (f, "reason"))
     fields_prose (f, "reason", hb->reason, sizeof hb->reason);
+  if (fields_has (f, "short"))
+    fields_prose (f, "short", hb->shortage, sizeof hb->shortage);
 }
 
 /* A heartbeat may hold more than this weftd knows: members and weftd need not
@@ -283,6 +292,8 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
     parse_inner (f, "load", load_fields, &hb->load);
     hb->has_load = true;
   }
+  if (fields_has (f, "room"))
+    parse_inner (f, "room", room_fields, &hb->room);
   if (!hb->same || fields_has (f, "sequence"))
     fields_u64 (f, "sequence", 0, SEQUENCE_MAX, &hb->sequence);
   if (fields_has (f, "round"))

@@ -215,7 +215,7 @@ static void
 parse_stats_members (struct fields *stats, struct array_stats *s)
 {
   const json_t *list = json_object_get (stats->object, "members");
-  uint64_t service_us = 0;
+  uint64_t service_us = 0, refused_ms = 0;
   struct fields g;
 
   if (!json_is_array (list) || json_array_size (list) > ARRAY_MEMBERS_MAX) {
@@ -227,12 +227,16 @@ parse_stats_members (struct fields *stats, struct array_stats *s)
     fields_begin (&g, json_array_get (list, i));
     fields_u64 (&g, "service_us", 0, INT64_MAX / 1000, &service_us);
     fields_bool (&g, "suspect", &s->member[i].suspect);
+    refused_ms = 0;
+    if (fields_has (&g, "refused_ms"))
+      fields_u64 (&g, "refused_ms", 0, INT64_MAX / 1000000, &refused_ms);
     parse_latency (&g, "latency", &s->member[i].service);
     if (g.failed) {
       fields_fail (stats, "members", "members[%zu]: %.200s", i, g.why);
       return;
     }
     s->member[i].service_ns = service_us * 1000;
+    s->member[i].refused_ns = refused_ms * 1000000;
   }
 }
 
@@ -336,6 +340,7 @@ reply_heartbeat (struct loop *l, struct request *r,
 struct lost_input {
   unsigned member;
   uint64_t round;
+  bool answers;
   char reason[CLUSTER_REASON_BYTES];
 };
 
@@ -349,6 +354,8 @@ parse_lost (struct fields *f, struct request *r)
   q->member = (unsigned) member;
   if (fields_has (f, "round"))
     fields_u64 (f, "round", 0, EPOCH_MAX, &q->round);
+  if (fields_has (f, "answers"))
+    fields_bool (f, "answers", &q->answers);
   strcpy (q->reason, "it does not say why");
   if (fields_has (f, "reason"))
     fields_prose (f, "reason", q->reason, sizeof q->reason);
@@ -360,7 +367,7 @@ handle_lost (struct loop *l, struct request *r)
   const struct lost_input *q = r->input;
 
   cluster_session_lost (loop_cluster (l), loop_input (l, r), r->id, q->member,
-                        q->round, q->reason);
+                        q->round, q->answers, q->reason);
 }
 
 /* The process that detaches says so by its instance; whoever else ends a session

@@ -48,15 +48,16 @@ view_disk (const struct cluster *c, const struct cluster_disk *d)
   const struct cluster_disk_record *r = &d->rec;
 
   return json_pack (
-    "{so ss so so so so so ss sb so so so ss? so so so so so sb so}", "uuid",
-    text_uuid (r->uuid), "node", r->node, "moves_to",
+    "{so ss so so so so so ss sb so ss? so so ss? so so so so so sb so}",
+    "uuid", text_uuid (r->uuid), "node", r->node, "moves_to",
     text_or_null (r->moves_to), "path", text_string (r->path), "uri",
     text_string (r->uri), "size", text_number (r->size), "data_bytes",
     text_number (r->data_bytes), "state",
     d->failed  ? "failed"
     : d->alive ? "serving"
                : "silent",
-    "alive", d->alive, "reason", text_or_null (d->reason), "array",
+    "alive", d->alive, "reason", text_or_null (d->reason), "short",
+    cluster_room_short (d), "array",
     d->array ? json_string (d->array->rec.name) : json_null (), "position",
     d->array ? json_integer (d->position) : json_null (), "spare_of",
     array_name (c, r->spare_of), "releasing", text_uuid_or_null (r->release),

@@ -13,15 +13,16 @@
 
 #include "array-internal.h"
 
-/* Is the answer the member's end?  A bad sector is not, when read; nor are
- * extents that a member does not know, or its disk's silence, of which an older one
- * says nothing; nor that one which joins refuses to be
- * read, when a sign of life was all that was asked.
+/* Is the answer the member's end?  An error that passes is not; nor is a bad sector,
+ * when read; nor are extents that a member does not know, or its disk's silence, of which
+ * an older one says nothing; nor that one which joins refuses to be read, when a sign of
+ * life was all that was asked.
  */
 static bool
 fatal (const struct array *a, const struct aio *x, int error)
 {
-  if (error == 0 || (x->purpose == FOR_PULSE && error == EINVAL))
+  if (error == 0 || refused_for_now (a, x, error) ||
+      (x->purpose == FOR_PULSE && error == EINVAL))
     return false;
   if (x->io.kind == IO_READ)
     return error != EIO && (x->purpose != FOR_PROBE || error != ESHUTDOWN ||
@@ -45,20 +46,29 @@ answer_take (struct array *a, struct aio *x, int error)
   bool over = x->place != AIO_SENT;
 
   aio_leave (a, x);
+  if (!over && refused_waits (a, x, error))
+    return;
+  a->refused_count -= x->refused_ns > 0;
   if (!over && a->config.service && io->kind == IO_FLUSH && error == EIO) {
     flush_told (a, io->member);
     error = 0;
   }
   if (!over && fatal (a, x, error)) {
     over = true;
-    /* What the member has answered before, and not flushed, may be gone as well. */
-    m->lapsed |= error != ENOTCONN && error != ESHUTDOWN && !a->config.service;
+    m->answers = error != ENOTCONN && error != ESHUTDOWN;
+    /* Where its disk has failed, what the member has answered before, and not flushed,
+     * may be gone as well.
+     */
+    m->lapsed |= m->answers && !a->config.service && x->io.kind != IO_READ &&
+                 x->io.kind != IO_EXTENTS;
     member_lost (a, io->member, "a %s request of %llu bytes at %llu failed: %s",
                  aio_name (io->kind), (unsigned long long) io->length,
                  (unsigned long long) io->offset, strerror (error));
   }
   if (over && (io->kind != IO_READ || error != 0))
     error = ESHUTDOWN;
+  else if (io->kind == IO_READ && refused_for_now (a, x, error))
+    error = EIO; /* another copy is read */
   if (error == 0 && aio_writes (x)) {
     a->event++;
     m->wrote_ns = a->now_ns;

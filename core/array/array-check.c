@@ -97,6 +97,13 @@ array_check (const struct array *a)
   TAILQ_FOREACH (x, &a->held, link)
     assert (x->place == AIO_HELD && member_reachable (a, x->io.member) &&
             clear_holds (a, x));
+  TAILQ_FOREACH (x, &a->refused, link) {
+    assert (x->place == AIO_REFUSED && member_reachable (a, x->io.member));
+    assert (!clear_holds (a, x) && x->refused_ns > 0);
+    check_io (a, x, &a->refused);
+    check_io (a, x, &a->out);
+    check_io (a, x, &a->sent);
+  }
   TAILQ_FOREACH (x, &a->out, link) {
     assert (x->place == AIO_OUT && member_reachable (a, x->io.member));
     assert (!clear_holds (a, x));

@@ -173,7 +173,7 @@ clear_holds (const struct array *a, const struct aio *x)
 static void
 shift (struct array *a)
 {
-  const struct aio_queue *queues[] = { &a->out, &a->sent };
+  const struct aio_queue *queues[] = { &a->out, &a->sent, &a->refused };
   const struct aio *x;
   const struct req *q;
   const struct piece *p;

@@ -44,6 +44,7 @@ epoch_back (struct array *a, unsigned member, bool kept, uint64_t reach)
   struct notice *n, *next;
 
   m->fresh = m->lost;
+  m->answers = false;
   m->lapsed |= m->lost && !kept;
   if (reach < m->reach)
     m->reach = reach;
@@ -79,16 +80,19 @@ come_back (struct array *a, unsigned member, enum member_state state)
                  (a->next.told && a->next.states[member] == MEMBER_IN_SYNC) ||
                  (a->next.epoch && a->next.promised[member]);
   bool lapsed = m->lapsed, aged = !round_reaches (a, member);
+  bool same = m->reach == UINT64_MAX; /* no other process serves it */
 
   m->lost = m->lapsed = false;
   m->reach = UINT64_MAX;
   join_again (a);
   if (!in_sync || a->config.readonly)
     return;
-  /* A copy of its disk may have been put back that is too young to be known as one:
-   * what it lacks is found by the bits, when the array is attached anew.
+  /* It may lack something, or a copy of its disk may have been put back that is too
+   * young to be known as one: what it lacks is found by the bits, when the array is
+   * attached anew.  A process that has kept all lacks nothing but what it has not
+   * answered, and that is sent again.
    */
-  a->clear.never = true;
+  a->clear.never |= lapsed || !same;
   if (!aged && (!lapsed || !unflushed (a, member)))
     return;
   m->returned = a->returned = ++a->commits;

@@ -139,10 +139,13 @@ enum aio_for {
   FOR_PULSE,
 };
 
-/* HELD: it is sent when a clear of the same extents was answered. */
+/* HELD: it is sent when a clear of the same extents was answered.  REFUSED: the member
+ * has refused it for the moment, and it is sent again.
+ */
 enum aio_place {
   AIO_NONE,
   AIO_HELD,
+  AIO_REFUSED,
   AIO_OUT,
   AIO_SENT,
   AIO_ORPHAN,
@@ -161,6 +164,11 @@ struct aio {
   unsigned queue;  /* READ: the reads that the member owed, this one included */
   uint64_t start;  /* FOR_FLUSH: the event after which it began; FOR_ROUND:
                        the round; of an IO_ROUND: the step that it is asked in */
+  uint64_t
+    refused_ns; /* when the member refused it first (array-refused.c); 0: it
+                          did not ... */
+  int refusal;  /* ... with this errno */
+  uint64_t again_ns; /* REFUSED: when it is sent again */
 };
 TAILQ_HEAD (aio_queue, aio);
 
@@ -288,6 +296,7 @@ struct array_member {
   bool counts;    /* writes and FLUSH need it: it is in-sync, or to be so in the
                   epoch that is prepared */
   bool lapsed;    /* with `fresh`: it may lack what was not flushed */
+  bool answers;   /* with `lost`: it answers, but with errors */
   uint64_t reach; /* as array_back says, the least since it last came back */
   unsigned returned; /* a->commits when it last came back, perhaps without
                         what was not flushed */
@@ -379,8 +388,9 @@ struct array {
   struct clear clear;
   struct round round;
   struct lease lease;
-  struct aio_queue held, out, sent, orphans, failed; /* orphans: sent to a
-                                                  member that was lost since */
+  struct aio_queue held, refused, out, sent, failed;
+  unsigned refused_count;   /* were refused, and are not answered otherwise */
+  struct aio_queue orphans; /* sent to a member that was lost since */
   uint64_t overdue_look_ns; /* when time-outs are predicted again */
   uint64_t hung_look_ns;    /* when to look again for what is unanswered */
   uint64_t others_ns; /* when to look again at what another writer is to mend */
@@ -561,6 +571,16 @@ void overdue_stats (const struct array *a, struct array_stats *stats);
 void hung_look (struct array *a);
 uint64_t hung_deadline (const struct array *a);
 void hung_answered (struct array *a, struct aio *x, int error);
+
+/* array-refused.c: what a member refuses for the moment. */
+/* Is it an error that passes, and says nothing of what the member has answered before? */
+bool refused_for_now (const struct array *a, const struct aio *x, int error);
+/* Is it to be sent again?  Then it waits for that, as if it were not answered. */
+bool refused_waits (struct array *a, struct aio *x, int error);
+void refused_tick (struct array *a);
+uint64_t refused_deadline (const struct array *a);
+void refused_stats (const struct array *a, uint64_t now_ns,
+                    struct array_stats *stats);
 
 /* array-witness.c: what a writer reads while weftd is silent. */
 /* Does what it reads for this request need witnesses? */

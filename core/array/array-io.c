@@ -1,7 +1,8 @@
 /* array-io.c: what is asked of members, from its making to its answer.
  *
  * out -> (array_next_io) -> sent -> (array_io_done) -> array-answer.c.  What carries
- * data is sent by array-send.c.  When a member is lost, what was not sent goes to
+ * data is sent by array-send.c.  What a member refuses for the moment goes to refused,
+ * and from there to out again.  When a member is lost, what was not sent goes to
  * failed, and what was sent is orphaned: it has no time-out any more, but its
  * buffer is in use until the caller gives it back.
  */
@@ -99,6 +100,9 @@ aio_orphan (struct array *a, unsigned member)
   TAILQ_FOREACH_SAFE (x, &a->held, link, next)
     if (x->io.member == member)
       move_to_failed (a, x, &a->held);
+  TAILQ_FOREACH_SAFE (x, &a->refused, link, next)
+    if (x->io.member == member)
+      move_to_failed (a, x, &a->refused);
   TAILQ_FOREACH_SAFE (x, &a->sent, link, next)
     if (x->io.member == member) {
       TAILQ_REMOVE (&a->sent, x, link);
@@ -118,6 +122,8 @@ aio_recall (struct array *a)
     move_to_failed (a, x, &a->out);
   while ((x = TAILQ_FIRST (&a->held)))
     move_to_failed (a, x, &a->held);
+  while ((x = TAILQ_FIRST (&a->refused)))
+    move_to_failed (a, x, &a->refused);
 }
 
 void

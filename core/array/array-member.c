@@ -35,6 +35,7 @@ tell (struct array *a, unsigned member, const char *fmt, va_list args)
   struct array_notice *notice = notice_new (a, NOTICE_LOST, member);
 
   vsnprintf (notice->reason, sizeof notice->reason, fmt, args);
+  notice->answers = a->member[member].answers;
   a->member[member].told = true;
 }
 

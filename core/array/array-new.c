@@ -99,6 +99,7 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   TAILQ_INIT (&a->space);
   TAILQ_INIT (&a->stalled);
   TAILQ_INIT (&a->held);
+  TAILQ_INIT (&a->refused);
   TAILQ_INIT (&a->out);
   TAILQ_INIT (&a->sent);
   TAILQ_INIT (&a->orphans);

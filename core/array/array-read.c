@@ -226,6 +226,18 @@ leave_to_others (struct array *a, struct piece *p)
   piece_move (a, p, PIECE_STALLED);
 }
 
+/* While a member refuses writes, one of these may have its turn for long.  The only copy
+ * that is read by anybody needs none: no write is answered before it is written there, and
+ * what was answered earlier, and is in the buffer only, is waited for (drain).
+ */
+static bool
+needs_no_turn (const struct array *a, const struct piece *p)
+{
+  return a->refused_count > 0 && p->at.copies == 2 && p->bad == 0 &&
+         !member_in_sync (a, p->at.copy[0].member) &&
+         !member_counts (a, p->at.copy[0].member);
+}
+
 void
 read_go (struct array *a, struct piece *p)
 {
@@ -268,7 +280,7 @@ read_go (struct array *a, struct piece *p)
   }
   if (p->bad && !only_reads (a, p))
     need = LOCK_EXCLUSIVE;
-  else if (c > 0)
+  else if (c > 0 && !needs_no_turn (a, p))
     need = LOCK_SHARED;
   if (q->lock < need) {
     if (q->want < need)

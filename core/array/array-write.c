@@ -139,7 +139,7 @@ static bool
 image_read (const struct array *a, const struct layout_copy *at,
             uint64_t length)
 {
-  const struct aio_queue *queues[] = { &a->out, &a->sent };
+  const struct aio_queue *queues[] = { &a->out, &a->sent, &a->refused };
   const struct aio *x;
 
   if (a->layout->kind == LAYOUT_RAIDX) /* its images are only read in turn */
@@ -275,6 +275,8 @@ write_go (struct array *a, struct piece *p)
 
   /* A copy that could not be read may be back by now, and good. */
   if (r->lost && r->epoch != a->config.epoch && p->written == 0) {
+    /* A member that was lost may have carried out the zeroes all the same. */
+    a->clear.never |= p->started;
     req_fail (a, p->req, EIO);
     piece_end (a, p);
     return;

@@ -356,7 +356,8 @@ array_submit (struct array *a, struct array_request *r, uint64_t now_ns)
     extents_begin (a, q);
     break;
   case ARRAY_READ:
-    if (!a->degraded || range_take (a, q, LOCK_SHARED))
+    /* A write that a member refuses may have its turn for long. */
+    if (!a->degraded || a->refused_count > 0 || range_take (a, q, LOCK_SHARED))
       req_wake (a, q);
     break;
   default:
@@ -405,6 +406,7 @@ array_tick (struct array *a, uint64_t now_ns)
   clear_tick (a);
   round_tick (a);
   read_tick (a);
+  refused_tick (a);
   pump (a);
 }
 
@@ -613,6 +615,7 @@ array_deadline (const struct array *a)
     hung_deadline (a),
     join_deadline (a),
     round_deadline (a),
+    refused_deadline (a),
     idle ? a->idle_since_ns + IDLE_NS : UINT64_MAX,
     a->others_ns,
   };
@@ -635,7 +638,8 @@ bool
 array_idle (const struct array *a)
 {
   return a->requests_count == 0 && a->in_flight == 0 && TAILQ_EMPTY (&a->out) &&
-         TAILQ_EMPTY (&a->held) && images_empty (a->images);
+         TAILQ_EMPTY (&a->held) && TAILQ_EMPTY (&a->refused) &&
+         images_empty (a->images);
 }
 
 void
@@ -655,4 +659,5 @@ array_stats (const struct array *a, uint64_t now_ns, struct array_stats *stats)
   stats->requests_waiting = a->requests_count;
   stats->ios_in_flight = a->in_flight;
   overdue_stats (a, stats);
+  refused_stats (a, now_ns, stats);
 }

@@ -195,6 +195,7 @@ struct array_notice {
   enum array_notice_kind kind;
   unsigned member;
   uint64_t epoch;
+  bool answers;     /* LOST: it answers, but with errors: the line is good */
   char reason[160]; /* a sentence for people */
 };
 

@@ -21,10 +21,12 @@ struct array_stats {
   unsigned requests_waiting;
   unsigned ios_in_flight;
   struct {
-    uint64_t service_ns;    /* from request to answer, mean of the last seconds;
+    uint64_t service_ns; /* from request to answer, mean of the last seconds;
                             0: nothing was asked */
-    uint64_t timeout_ns;    /* that it may keep silent before it is probed */
-    bool suspect;           /* far slower than its peers: read around */
+    uint64_t timeout_ns; /* that it may keep silent before it is probed */
+    bool suspect;        /* far slower than its peers: read around */
+    uint64_t refused_ns; /* for so long it has refused a request for the moment
+                               that still waits; 0: none */
     struct latency service; /* since the start; FLUSH not counted */
   } member[ARRAY_MEMBERS_MAX];
 };

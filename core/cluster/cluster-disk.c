@@ -221,7 +221,7 @@ take (struct cluster *c, struct cluster_disk *d,
               d->failed != hb->failed;
   bool took = d->array && cluster_uuid_equal (hb->array, d->array->rec.uuid) &&
               hb->position == d->position;
-  bool was_old = d->old_copy;
+  bool was_old = d->old_copy, low = cluster_room_low (d);
   bool moved;
 
   if (d->array)
@@ -275,6 +275,8 @@ take (struct cluster *c, struct cluster_disk *d,
     cluster_life_meet (c, d);
   if (hb->has_load)
     take_load (c, d, &hb->load, restarted);
+  d->room = hb->room;
+  told |= low != cluster_room_low (d);
   if (stored)
     cluster_put_disk (c, d);
   if (told)
@@ -319,6 +321,7 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
   struct cluster_disk *d = cluster_disk_find (c, hb->uuid);
   struct cluster_disk_heartbeat all;
   uint64_t wait_ms = hb->wait_ms < HOLD_MS_MAX ? hb->wait_ms : HOLD_MS_MAX;
+  bool lacked;
 
   hb = whole (c, in->op, d, hb, &all);
   if (hb == NULL || !cluster_admit (c, in->op, d, hb))
@@ -333,6 +336,7 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
   if (cluster_disk_wake (c, d))
     d->told = false;
   cluster_admit_others (c, d);
+  lacked = cluster_room_lacks (d);
   take (c, d, hb);
   if (hb->same)
     cluster_rekey_heard (c, d);
@@ -346,6 +350,10 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
     *d->said = *hb; /* the next heartbeat need not say it again */
     if (news && d->array)
       cluster_changed_array (c, d->array);
+  }
+  if (d->array && lacked != cluster_room_lacks (d)) {
+    cluster_changed_array (c, d->array);
+    cluster_moved (c, d->array);
   }
 
   d->poll = cluster_wait (c, WAIT_DISK, in->op, wait_ms);

@@ -603,6 +603,19 @@ void cluster_old_reset (struct cluster *c, struct cluster_array *a,
   "put the right disk back; if that is gone for good, delete the array, or "   \
   "import it from its members as they are, into a weftd with a new database"
 
+/* cluster-room.c */
+/* A session that waits for so long for what a member refuses is worth a word. */
+#define ROOM_REFUSED_MS 2000
+/* Is there too little room for its member to be taken back? */
+bool cluster_room_lacks (const struct cluster_disk *d);
+/* Is there soon none, if the member is written on? */
+bool cluster_room_low (const struct cluster_disk *d);
+/* For how long what the session has asked of this member waits, as that refuses it; 0:
+ * nothing does, or not for long.
+ */
+uint64_t cluster_room_refused_ms (const struct cluster_session *s,
+                                  unsigned member);
+
 /* cluster-rounds.c */
 /* A member has said its round, or has gone out: keep what several nodes bear out. */
 void cluster_rounds_weigh (struct cluster *c, struct cluster_array *a);

@@ -11,7 +11,8 @@
  * - one that only a reader has lost: a reader's bad line must not take a member
  *   from the writer;
  * - one that is well, and that no more of several that write have lost than have it: it
- *   is fenced and given back to these, who end if that goes on (cluster_session_tick);
+ *   is fenced and given back to these, who end if that goes on (cluster_session_tick).
+ *   But one that answers with errors is reached: others are about to find the same;
  * - one that has been taken back meanwhile: the report is about an earlier loss.
  */
 
@@ -223,7 +224,7 @@ is_cut (const struct cluster *c, const struct cluster_array *a,
 
 static void
 lost (struct cluster *c, uint64_t op, struct cluster_session *s,
-      struct cluster_array *a, unsigned member, const char *said)
+      struct cluster_array *a, unsigned member, bool answers, const char *said)
 {
   struct cluster_member *r = &a->rec.member[member];
   struct cluster_session *writer = NULL;
@@ -263,7 +264,7 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
   s->said_lost[member] = true;
   if (a->rec.change.epoch == 0 || a->rec.change.states[member] != MEMBER_OUT) {
     if (refuse_reader (c, op, s, a, member) ||
-        refuse_apart (c, op, s, a, member) ||
+        (!answers && refuse_apart (c, op, s, a, member)) ||
         refuse_last_copy (c, op, s, a, member) ||
         refuse_stalled (c, op, s, a, member))
       return;
@@ -297,7 +298,7 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
 void
 cluster_session_lost (struct cluster *c, const struct cluster_input *in,
                       uint64_t id, unsigned member, uint64_t round,
-                      const char *reason)
+                      bool answers, const char *reason)
 {
   struct cluster_session *s;
   struct cluster_array *a;
@@ -315,7 +316,7 @@ cluster_session_lost (struct cluster *c, const struct cluster_input *in,
     if (cluster_doubt_refuse (c, in->op, a))
       ;
     else if (member < a->layout.members)
-      lost (c, in->op, s, a, member, reason);
+      lost (c, in->op, s, a, member, answers, reason);
     else
       cluster_refuse (c, in->op, CLUSTER_INVALID, "member",
                       "array %s has no member %u: its members are 0 to %u",

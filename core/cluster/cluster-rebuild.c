@@ -345,7 +345,7 @@ cluster_rebuild_take_back (struct cluster *c, struct cluster_array *a)
       cluster_old_reset (c, a, m);
     }
     if (member->reset || member->held || member->slow ||
-        c->live_ms < d->rejoin_live_ms)
+        c->live_ms < d->rejoin_live_ms || cluster_room_lacks (d))
       continue;
     states[m] = MEMBER_JOINING;
     confirm[m] = any = true;

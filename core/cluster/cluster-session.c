@@ -38,7 +38,8 @@ take_stats (struct cluster *c, struct cluster_session *s,
     r->flush_us = mean_us (n->flush_ns, o->flush_ns, n->flushes, o->flushes);
   }
   for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
-    turned = turned || o->member[m].suspect != n->member[m].suspect;
+    turned = turned || o->member[m].suspect != n->member[m].suspect ||
+             (o->member[m].refused_ns == 0) != (n->member[m].refused_ns == 0);
   if (turned && s->rec.writable)
     cluster_changed_array (c, s->array);
   s->stats_ms = c->now_ms;

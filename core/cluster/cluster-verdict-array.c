@@ -22,6 +22,7 @@ trouble (const struct cluster_array *a, unsigned m)
   return a->rec.member[m].state == MEMBER_OUT
            ? d->failed                ? "has failed, and is out"
              : cluster_disk_hangs (d) ? "has a disk that hangs, and is out"
+             : cluster_room_lacks (d) ? "has no room, and is out"
                                       : "is out"
          : d->old_copy                ? "is an old copy of its disk"
          : d->failed                  ? "has failed"
@@ -73,6 +74,8 @@ advice (const struct cluster_array *a, unsigned m)
            "process again, or replace its disk.";
   if (a->rec.member[m].state == MEMBER_IN_SYNC)
     return "Start its member process again, or replace its disk.";
+  if (a->rec.member[m].state == MEMBER_OUT && cluster_room_lacks (d))
+    return "Make room where its disk lies: then it comes back by itself.";
   if (a->rec.member[m].state == MEMBER_OUT && d->backoff_ms > 0)
     return "It has gone out again soon after it was back, and says that its "
            "disk answers: see to its connection.";
@@ -290,6 +293,59 @@ say_service (struct verdict *v, const struct cluster *c,
       a->rec.name);
 }
 
+/* What waits for a member that has no room. */
+static bool
+say_refused (struct verdict *v, const struct cluster_array *a, unsigned m)
+{
+  const char *want = cluster_room_short (a->disk[m]);
+  const struct cluster_session *s = NULL;
+  char words[320];
+  bool any = false;
+
+  while ((s = cluster_writer_next (a, s))) {
+    uint64_t ms = cluster_room_refused_ms (s, m);
+
+    if (ms == 0)
+      continue;
+    any = true;
+    verdict_say (v, CLUSTER_ERROR,
+                 "Array %s waits on node %s: for %" PRIu64
+                 " s member %u (%s) has refused what is written%s%s. Make room "
+                 "or memory free there: it goes on by itself, and what was "
+                 "flushed is safe.",
+                 a->rec.name, s->rec.node, ms / 1000, m,
+                 cluster_disk_words (a->disk[m], words, sizeof words),
+                 want ? ": " : "", want ? want : "");
+  }
+  return any;
+}
+
+/* A member that has no room, or soon none. */
+static void
+say_room (struct verdict *v, const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_disk *d = a->disk[m];
+  const char *want = cluster_room_short (d);
+  char words[320], room[32], wanted[32];
+
+  if (say_refused (v, a, m) || a->rec.member[m].state == MEMBER_OUT)
+    return;
+  cluster_disk_words (d, words, sizeof words);
+  if (want)
+    verdict_say (v, CLUSTER_WARNING,
+                 "Member %u of array %s (%s) refuses some writes for now: %s.",
+                 m, a->rec.name, words, want);
+  else if (cluster_room_low (d))
+    verdict_say (
+      v, CLUSTER_WARNING,
+      "Member %u of array %s (%s) has little room: %s are left on its file "
+      "system, and its file may take %s more. Make room there: when nothing "
+      "is left, the member goes out, or writes wait.",
+      m, a->rec.name, words,
+      cluster_bytes_words (d->room.free, room, sizeof room),
+      cluster_bytes_words (d->room.wanted, wanted, sizeof wanted));
+}
+
 void
 verdict_array (struct verdict *v, const struct cluster *c,
                const struct cluster_array *a)
@@ -315,6 +371,8 @@ verdict_array (struct verdict *v, const struct cluster *c,
         "Array %s has stopped: %s. Bring the member back, and it goes on by "
         "itself; what was flushed is safe.",
         a->rec.name, writer->stopped);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    say_room (v, a, m);
   say_trouble (v, c, a);
   bad = cluster_array_bad_bytes (a);
   if (bad > 0)

@@ -126,6 +126,13 @@ struct cluster_doubt {
 
 struct waiting; /* cluster-internal.h */
 
+/* Of a disk that is a file, in bytes. */
+struct cluster_room {
+  uint64_t size, free; /* of its file system; size 0: nothing is known */
+  uint64_t
+    wanted; /* of the disk, for which the file has no room of its own yet */
+};
+
 struct cluster_disk {
   TAILQ_ENTRY (cluster_disk) link;
   struct cluster_disk_record rec;
@@ -193,6 +200,7 @@ struct cluster_disk {
   uint64_t load_ms; /* when `load` came; 0: never */
   struct cluster_load load;
   struct cluster_load_rates rates;
+  struct cluster_room room;
 };
 
 /* How fast members are rebuilt beside clients (cluster-pace.c). */
@@ -459,6 +467,7 @@ struct cluster_disk_heartbeat {
   uint64_t sequence, round; /* sequence 0: both are as in the report, too */
   bool has_load;
   struct cluster_load load;
+  struct cluster_room room;
   uint64_t wait_ms;
   bool proven; /* a certificate shows that it speaks for its node */
   char uri[CLUSTER_URI_BYTES];
@@ -487,6 +496,8 @@ struct cluster_disk_heartbeat {
   bool starting; /* nobody can connect to it yet, and perhaps never */
   bool failed;
   char reason[CLUSTER_REASON_BYTES];
+  char
+    shortage[64]; /* for want of what it refuses writes for now; "": nothing */
   struct bad_list bad; /* all of it */
 };
 
@@ -613,9 +624,10 @@ void cluster_session_heartbeat (struct cluster *c,
 void cluster_session_leases (struct cluster *c, const struct cluster_input *in,
                              uint64_t id,
                              const struct cluster_lease_words *words);
+/* answers: the session reaches the member, which answers with errors. */
 void cluster_session_lost (struct cluster *c, const struct cluster_input *in,
                            uint64_t id, unsigned member, uint64_t round,
-                           const char *reason);
+                           bool answers, const char *reason);
 void cluster_session_detach (struct cluster *c, const struct cluster_input *in,
                              uint64_t id);
 /* End a session against its host's will.  by: who does, for people
@@ -891,6 +903,9 @@ struct cluster_array *cluster_array_find (const struct cluster *c,
                                           const char *name);
 struct cluster_session *cluster_session_find (const struct cluster *c,
                                               uint64_t id);
+
+/* For want of what the disk refuses writes for now (cluster-room.c); NULL: it does not. */
+const char *cluster_room_short (const struct cluster_disk *d);
 
 /* Ms since the disk (the session) was last heard, or since weftd started. */
 uint64_t cluster_disk_silent_ms (const struct cluster *c,

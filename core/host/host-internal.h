@@ -31,6 +31,7 @@ struct link {
   uint64_t used; /* `epoch` of the newest connection that the array engine
                     has */
   uint64_t due_ms;
+  bool answers; /* LOST: it is reached, and answers with errors */
   char reason[160];
 };
 

@@ -120,6 +120,7 @@ static void
 link_lost (struct host *h, struct link *l, const char *reason, uint64_t now_ms)
 {
   l->state = LINK_LOST;
+  l->answers = false;
   l->due_ms = now_ms + (l->told ? HOST_RETRY_MS : ENDING_WAIT_MS);
   snprintf (l->reason, sizeof l->reason, "%s", reason);
   host_links_look (h);
@@ -170,8 +171,8 @@ host_seated (struct host *h, unsigned m, bool taken, uint64_t now_ms)
 }
 
 bool
-host_lost (struct host *h, unsigned m, uint64_t connection, const char *reason,
-           uint64_t now_ms)
+host_lost (struct host *h, unsigned m, uint64_t connection, bool answers,
+           const char *reason, uint64_t now_ms)
 {
   struct link *l = &h->link[m];
 
@@ -179,6 +180,7 @@ host_lost (struct host *h, unsigned m, uint64_t connection, const char *reason,
     return false;
   l->told = l->said = false;
   link_lost (h, l, reason, now_ms);
+  l->answers = answers;
   return true;
 }
 
@@ -223,6 +225,7 @@ host_report_take (struct host *h, struct host_action *a)
   h->reported_connection = l->connection;
   a->first = !l->told;
   a->timeout_ms = count > 1 ? HURRY_MS : CALL_TIMEOUT_MS;
+  a->answers = l->answers;
   memcpy (a->reason, l->reason, sizeof a->reason);
 }
 

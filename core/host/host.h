@@ -194,6 +194,7 @@ struct host_action {
   bool again;        /* TRUST: after it was over */
   uint64_t connection; /* CONNECT: its number */
   bool first;          /* REPORT: weftd does not know of the loss yet */
+  bool answers;        /* REPORT: as in struct array_notice */
   unsigned wait_ms;    /* BEAT, TELL: how long weftd may hold its answer */
   unsigned timeout_ms; /* REPORT, BEAT, TELL: after so long give the call up */
   char reason[160];    /* REPORT */
@@ -231,11 +232,11 @@ enum host_news {
 enum host_news host_reported (struct host *h, const struct host_answer *a,
                               uint64_t now_ms);
 
-/* The array engine has lost the connection of this number (NOTICE_LOST).
- * Returns true when people are to be told.
+/* The array engine has lost the connection of this number (NOTICE_LOST; answers: as
+ * that says).  Returns true when people are to be told.
  */
 bool host_lost (struct host *h, unsigned member, uint64_t connection,
-                const char *reason, uint64_t now_ms);
+                bool answers, const char *reason, uint64_t now_ms);
 void host_prepared (struct host *h, uint64_t epoch); /* NOTICE_PREPARED */
 void host_committed (struct host *h, uint64_t epoch);
 /* array_epoch and array_arrived say */

@@ -16,7 +16,10 @@ static void
 changed (struct member *m)
 {
   atomic_store (&m->bad_ranges, m->bad.count);
-  if (m->bad.sequence < SEQUENCE_MAX)
+  /* Where the first write under this number was refused, that slot comes first again:
+   * the other one is good.
+   */
+  if (m->bad.sequence < SEQUENCE_MAX && !m->bad_torn)
     m->bad.sequence++;
   m->bad_wanted = 2;
 }
@@ -95,10 +98,27 @@ member_bad_action (struct member *m, struct member_action *a)
   return true;
 }
 
+/* The slot may be torn, so it is the next one that is written; also if a newer list is
+ * wanted by now, whose number would begin with the other slot.
+ */
+void
+member_bad_refused (struct member *m, const struct member_action *a)
+{
+  unsigned slot = a->offset != m->confirmed.bad_offset;
+
+  assert (m->bad_flying);
+  m->bad_flying = false;
+  if (m->bad_wanted < 2)
+    m->bad_wanted++;
+  else if (m->bad.sequence % 2 != slot)
+    m->bad.sequence--;
+  m->bad_torn = m->bad_wanted == 2;
+}
+
 void
 member_bad_done (struct member *m)
 {
   assert (m->bad_flying);
-  m->bad_flying = false;
+  m->bad_flying = m->bad_torn = false;
   member_join_poll (m);
 }

@@ -58,6 +58,13 @@ refuse_epoch (const struct member *m, uint64_t epoch, struct member_refusal *r)
                  epoch, (uint64_t) m->gate);
 }
 
+/* It waits for a write of the header. */
+static enum member_verdict
+wait_or_refuse (const struct member *m, struct member_refusal *r)
+{
+  return member_header_short (m, r) ? MEMBER_REFUSE : MEMBER_WAIT;
+}
+
 /* ---- Sessions ---- */
 
 static enum member_verdict
@@ -217,7 +224,7 @@ member_open (struct member *m, const char *export_name,
       if (m->slots_wanted == 0)
         m->slots_wanted = 1;
     }
-    return MEMBER_WAIT;
+    return wait_or_refuse (m, refusal);
   }
 
   p = calloc (1, sizeof *p);
@@ -384,7 +391,8 @@ member_retry (struct member *m, struct member_pass *pass,
     for (record_extents (&r->records[i], &e, &end); e < end; e++)
       member_want (m, pass->session, e);
   /* A bit whose clear has not been written yet is still on the disk. */
-  return covered (m, pass->session, r) ? MEMBER_GO : MEMBER_WAIT;
+  return covered (m, pass->session, r) ? MEMBER_GO
+                                       : wait_or_refuse (m, refusal);
 }
 
 /* ---- What can't be read ---- */
@@ -410,6 +418,14 @@ member_bad_report (struct member *m, struct member_pass *pass, uint64_t offset,
   return MEMBER_GO;
 }
 
+enum member_verdict
+member_bad_settle (const struct member *m, struct member_refusal *refusal)
+{
+  if (member_failed (m))
+    return refuse_failed (m, refusal);
+  return member_bad_settled (m) ? MEMBER_GO : wait_or_refuse (m, refusal);
+}
+
 /* ---- Rounds ---- */
 
 enum member_verdict
@@ -422,7 +438,7 @@ member_round (struct member *m, const struct member_pass *pass, uint64_t round,
     return MEMBER_REFUSE;
   if (m->next.round < round)
     member_set_round (m, round);
-  return m->confirmed.round >= round ? MEMBER_GO : MEMBER_WAIT;
+  return m->confirmed.round >= round ? MEMBER_GO : wait_or_refuse (m, refusal);
 }
 
 /* A slot may have a round already that is not confirmed: that one is waited for.  Where
@@ -439,7 +455,7 @@ member_noted (struct member *m, const struct member_pass *pass, uint64_t *round,
   if (m->next.round < *round)
     *round = m->next.round;
   if (m->confirmed.round < *round)
-    return MEMBER_WAIT;
+    return wait_or_refuse (m, refusal);
   *round = m->confirmed.round;
   return MEMBER_GO;
 }

@@ -118,6 +118,7 @@ struct member {
   struct bad_list bad;
   _Atomic unsigned bad_ranges; /* as many as it has */
   unsigned bad_wanted;         /* writes to begin */
+  bool bad_torn; /* the first of two writes under this number was refused */
   bool bad_flying;
 
   _Atomic bool joining; /* this member is joining, as weftd has said */
@@ -140,6 +141,8 @@ struct member {
 
   _Atomic bool failed;
   char reason[256];
+  int short_of; /* the errno with which something was refused last; 0: none */
+  bool header_short; /* a header write was, and none has been made since */
 };
 
 /* Words of the map's bits. */
@@ -171,9 +174,15 @@ void member_block_raised (struct member *m, uint64_t extent);
 /* Have this round written to the disk. */
 void member_set_round (struct member *m, uint64_t round);
 
+/* Does what waits for a header write wait for room?  Then it is refused. */
+bool member_header_short (const struct member *m,
+                          struct member_refusal *refusal);
+
 /* member-bad.c */
 
 void member_bad_clear (struct member *m);
+/* A write of the list was refused: see member_action_refused. */
+void member_bad_refused (struct member *m, const struct member_action *a);
 /* Take a write of the list, if one is due. */
 bool member_bad_action (struct member *m, struct member_action *a);
 void member_bad_done (struct member *m);

@@ -6,7 +6,10 @@
 #include <config.h>
 
 #include <assert.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "errors.h"
 #include "member-internal.h"
 
 bool
@@ -19,6 +22,38 @@ const char *
 member_reason (const struct member *m)
 {
   return member_failed (m) ? m->reason : NULL;
+}
+
+void
+member_refused (struct member *m, int error)
+{
+  m->short_of = error;
+}
+
+void
+member_relieved (struct member *m)
+{
+  if (!m->header_short)
+    m->short_of = 0;
+}
+
+const char *
+member_short (const struct member *m)
+{
+  return m->short_of ? strerror (m->short_of) : NULL;
+}
+
+bool
+member_header_short (const struct member *m, struct member_refusal *refusal)
+{
+  if (!m->header_short)
+    return false;
+  refusal->error = errors_told (m->short_of);
+  snprintf (refusal->why, sizeof refusal->why,
+            "its header can't be written for the moment: %s; that is tried "
+            "again",
+            strerror (m->short_of));
+  return true;
 }
 
 uint64_t

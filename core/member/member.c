@@ -378,6 +378,8 @@ member_action_done (struct member *m, const struct member_action *a, int error)
                  : a->kind == MEMBER_WRITE_BAD
                    ? "writing the list of bad ranges failed"
                    : "writing the intent map failed");
+  else
+    m->header_short = false;
   switch (a->kind) {
   case MEMBER_WRITE_SLOT:
     assert (m->slot_flying);
@@ -404,6 +406,31 @@ member_action_done (struct member *m, const struct member_action *a, int error)
     break;
   case MEMBER_WRITE_BAD:
     member_bad_done (m);
+    break;
+  }
+}
+
+void
+member_action_refused (struct member *m, const struct member_action *a,
+                       int error)
+{
+  m->short_of = error;
+  m->header_short = true;
+  switch (a->kind) {
+  case MEMBER_WRITE_SLOT:
+    assert (m->slot_flying);
+    m->slot_flying = false;
+    m->slots_wanted++;
+    m->sequence--; /* the same slot again */
+    break;
+  case MEMBER_WRITE_INTENTS:
+    assert (m->blocks[a->block].flying);
+    m->blocks[a->block].flying = false;
+    member_block_update (m, a->block);
+    m->blocks[a->block].urgent = true;
+    break;
+  case MEMBER_WRITE_BAD:
+    member_bad_refused (m, a);
     break;
   }
 }

@@ -97,6 +97,14 @@ void member_fail (struct member *m, int error, const char *reason);
 bool member_failed (const struct member *m);        /* [any thread] */
 const char *member_reason (const struct member *m); /* NULL: not failed */
 
+/* A write of the data was refused for the moment (ERRORS_AGAIN): the member is *short*
+ * of something, which it says until there is room again, as far as can be told.  So it
+ * is while a header write is refused (member_action_refused).
+ */
+void member_refused (struct member *m, int error);
+void member_relieved (struct member *m);
+const char *member_short (const struct member *m); /* NULL: it is not */
+
 uint64_t member_dirty_extents (const struct member *m);
 
 /* Copy bytes of the intent map: bit e is bit e % 8 of byte e / 8.  The view
@@ -364,6 +372,9 @@ const struct bad_list *member_bad (const struct member *m);
 bool member_bad_any (const struct member *m); /* [any thread] */
 /* Is every change of the list durable? */
 bool member_bad_settled (const struct member *m);
+/* The same, of a request that is not to be answered before. */
+enum member_verdict member_bad_settle (const struct member *m,
+                                       struct member_refusal *refusal);
 
 /* As bad_add and bad_good.  While the member is joining, they are called for an
  * extent that is being copied, before it is given back.  False: the list is full.
@@ -407,6 +418,12 @@ struct member_action {
 bool member_next_action (struct member *m, bool lazy, struct member_action *a);
 void member_action_done (struct member *m, const struct member_action *a,
                          int error);
+/* Instead: the disk has refused it for the moment, so that no byte of it is stable.  The
+ * same place is written again by one of the next actions, after a while.  What waits for
+ * header writes is refused with ENOSPC or ENOMEM meanwhile.
+ */
+void member_action_refused (struct member *m, const struct member_action *a,
+                            int error);
 
 /* Asserts every invariant of the engine; for tests. */
 void member_check (const struct member *m);

@@ -986,7 +986,8 @@ act (struct fuzz *f)
   case 8:
     h->op = op + 1;
     cluster_session_lost (engine, input (), h->id, fuzz_below (f, DISKS + 1),
-                          any_number (f, EPOCH_MAX), "it is gone");
+                          any_number (f, EPOCH_MAX), fuzz_below (f, 2),
+                          "it is gone");
     break;
   case 9:
     cluster_session_detach (engine, input (), h->id);

@@ -55,6 +55,12 @@ nbdkit_set_error (int error)
   assert (error > 0);
 }
 
+int
+nbdkit_nanosleep (unsigned sec, unsigned nsec)
+{
+  return 0;
+}
+
 const char *
 nbdkit_export_name (void)
 {

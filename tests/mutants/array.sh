@@ -94,12 +94,8 @@ mutant flush-shares-one-begun-too-early sim array-flush.c \
 mutant flush-that-failed-counts sim array-flush.c \
   'if (ok && m->flushed < x->start)' 'if (m->flushed < x->start)'
 mutant failed-flush-is-tried-again sim array-answer.c \
-  '  if (error == 0)
-    return false;
-  if (x->io.kind == IO_READ)' \
-  '  if (error == 0 || x->io.kind == IO_FLUSH)
-    return false;
-  if (x->io.kind == IO_READ)'
+  'if (error == 0 || refused_for_now (a, x, error) ||' \
+  'if (error == 0 || x->io.kind == IO_FLUSH ||'
 
 # Reads, and turns.
 mutant overlapping-writes-at-once sim array-range.c \
@@ -178,14 +174,14 @@ mutant lost-copy-is-back-as-if-nothing-was "sim-cluster sim" array-epoch.c \
   '  m->returned = a->returned = ++a->commits;
   flush_gone (a, member);' ''
 mutant bits-fall-beside-who-is-back test-array-flush array-epoch.c \
-  '  a->clear.never = true;
+  '  a->clear.never |= lapsed || !same;
   if (!aged' '  if (!aged'
 mutant copy-that-kept-all-is-back-without-it "test-array-flush sim" array-epoch.c \
   '(!lapsed || !unflushed' '(!unflushed'
 mutant lapse-is-forgotten-by-a-later-start test-array-flush array-epoch.c \
   'm->lapsed |= m->lost && !kept;' 'm->lapsed = m->lost && !kept;'
 mutant disk-that-failed-has-kept-all test-array-flush array-answer.c \
-  'm->lapsed |= error != ENOTCONN && error != ESHUTDOWN &&' 'm->lapsed |= 0 &&'
+  'm->lapsed |= m->answers && !a->config.service &&' 'm->lapsed |= 0 &&'
 
 mutant bits-of-a-late-third-copy-stay test-array-join array.c \
   '(a->layout->copies > 2 && i / a' '(a->layout->copies > 99 && i / a'
@@ -446,7 +442,7 @@ mutant only-who-wrote-is-told test-array-flush array-flush.c \
   '  flush_gone (a, member);
   fail_all (a);' '  flush_gone (a, member);'
 mutant error-of-a-server-is-a-loss test-array-flush array-answer.c \
-  '&& !a->config.service;' ';'
+  'm->answers && !a->config.service &&' 'm->answers &&'
 mutant reach-of-a-return-in-vain-is-forgotten test-array-round array-epoch.c \
   'if (reach < m->reach)' 'if (1)'
 
@@ -518,7 +514,8 @@ mutant only-reads-are-asked-about test-array-hung array-hung.c \
 mutant older-member-is-asked-about-its-disk-again test-array-hung array-hung.c \
   'o->mute = error == EINVAL;' 'o->mute = false;'
 mutant older-member-is-lost-for-saying-nothing test-array-hung array-answer.c \
-  ' || (x->purpose == FOR_PULSE && error == EINVAL)' ''
+  ' ||
+      (x->purpose == FOR_PULSE && error == EINVAL)' ''
 mutant suspect-by-answers-alone test-array-hung array-overdue.c \
   'return each_ns;' 'return ns;'
 mutant few-answers-say-nothing test-array-hung array-overdue.c \
@@ -527,3 +524,27 @@ mutant reads-wait-for-a-member-without-answers test-array-hung array-overdue.c \
   '  uint64_t ns = read_ns (a, o);
   uint64_t age_ns = o->oldest_ns ? a->now_ns - o->oldest_ns : 0;' \
   '  uint64_t ns = read_ns (a, o), age_ns = 0;'
+
+# What a member refuses for the moment.
+mutant refused-is-a-failure "test-array-refused sim" array-refused.c \
+  'if (error != ENOSPC && error != ENOMEM)' 'if (1)'
+mutant refused-flush-is-sent-again test-array-refused array-refused.c \
+  'return x->io.kind != IO_FLUSH &&' 'return'
+mutant refused-fua-of-any-server-is-sent-again test-array-refused array-refused.c \
+  '(a->config.batches || !aio_writes (x) || !(x->io.flags & ARRAY_FUA))' '1'
+mutant refused-is-waited-for-without-end test-array-refused array-refused.c \
+  'x->refused_ns + REFUSED_PATIENCE_NS > a->now_ns ||' 'x ||'
+mutant refused-last-copy-is-given-up "test-array-refused sim" array-refused.c \
+  'return layout_loss (a->layout, gone, NULL) <= a->lost_bytes;' 'return true;'
+mutant refused-by-all-one-is-given-up test-array-refused array-refused.c \
+  '    gone[x->io.member] = true;' '    ;'
+mutant refused-is-lost-as-by-its-line test-array-refused array-refused.c \
+  '    a->member[i].answers = true;' ''
+mutant refused-write-holds-reads-up test-array-refused array-read.c \
+  'else if (c > 0 && !needs_no_turn (a, p))' 'else if (c > 0)'
+mutant bits-stay-where-all-was-kept test-array-flush array-epoch.c \
+  'a->clear.never |= lapsed || !same;' 'a->clear.never = true;'
+mutant bits-fall-where-a-copy-may-be test-array-flush array-epoch.c \
+  'a->clear.never |= lapsed || !same;' 'a->clear.never |= lapsed;'
+mutant bits-fall-where-something-is-gone test-array-flush array-epoch.c \
+  'a->clear.never |= lapsed || !same;' 'a->clear.never |= !same;'

@@ -898,3 +898,18 @@ mutant no-spare-for-a-slow-member test-cluster-hung cluster-rebuild.c \
   'cluster_disk_hangs (d) || m->slow;' 'cluster_disk_hangs (d);'
 mutant slow-once-is-slow-for-ever test-cluster-hung cluster-slow.c \
   '      a->slow_live_ms[m] = 0;' '      ;'
+
+mutant spare-for-a-member-that-has-flapped-once "test-cluster-hung test-cluster-rebuild" cluster-rebuild.c \
+  'd->backoff_ms = d->flaps_live_ms = 0;' 'd->backoff_ms = 0; d->flaps_live_ms = 1;'
+
+mutant full-member-is-taken-back test-cluster-room cluster-rebuild.c \
+  ' ||
+        cluster_room_lacks (d))' ')'
+mutant no-room-is-not-looked-for test-cluster-room cluster-room.c \
+  'r->free < EXTENT_BYTES);' '0);'
+mutant room-is-low-where-it-suffices test-cluster-room cluster-room.c \
+  'r->wanted > r->free &&
+         r->free <= r->size / 10;' 'r->free <= r->size / 10;'
+mutant member-with-errors-is-given-back test-cluster-part cluster-lost.c \
+  '(!answers && refuse_apart (c, op, s, a, member))' \
+  'refuse_apart (c, op, s, a, member)'

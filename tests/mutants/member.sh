@@ -148,7 +148,7 @@ mutant bad-block-is-not-noted "sim-cluster test-member-bad" member-bad.c \
 
 # Rounds.
 mutant round-said-before-it-is-there test-member-scenes member-doors.c \
-  'return m->confirmed.round >= round ? MEMBER_GO : MEMBER_WAIT;' \
+  'return m->confirmed.round >= round ? MEMBER_GO : wait_or_refuse (m, refusal);' \
   'return MEMBER_GO;'
 mutant round-goes-back test-member-scenes member-doors.c \
   'if (m->next.round < round)' 'if (m->next.round != round)'
@@ -257,3 +257,28 @@ mutant process-that-stood-still-accuses-its-disk test-pulse pulse.c \
   'ms < PULSE_LOOK_MS ? ms : PULSE_LOOK_MS' 'ms'
 mutant disk-that-answers-is-silent test-pulse pulse.c \
   '!p->asked ||' ''
+
+# Header writes that are refused for want of room.
+mutant refused-slot-is-skipped test-member-short member.c \
+  '    m->sequence--; /* the same slot again */' ''
+mutant refused-slot-is-not-written test-member-short member.c \
+  '    m->slots_wanted++;' ''
+mutant refused-block-is-not-written test-member-short member.c \
+  '    m->blocks[a->block].urgent = true;' ''
+mutant refused-list-begins-with-the-good-slot test-member-short member-bad.c \
+  'm->bad_torn = m->bad_wanted == 2;' 'm->bad_torn = false;'
+mutant changed-list-begins-with-the-good-slot test-member-short member-bad.c \
+  '  else if (m->bad.sequence % 2 != slot)
+    m->bad.sequence--;' ''
+mutant torn-list-keeps-its-number test-member-short member-bad.c \
+  'm->bad_flying = m->bad_torn = false;' 'm->bad_flying = false;'
+mutant requests-wait-for-room test-member-short member-map.c \
+  '  if (!m->header_short)
+    return false;' '  if (1)
+    return false;'
+mutant short-header-is-forgotten test-member-short member-map.c \
+  '  if (!m->header_short)
+    m->short_of = 0;' '  m->short_of = 0;'
+mutant failed-sync-is-tried-again test-errors errors.c \
+  '  if (place == ERRORS_SYNC)
+    return ERRORS_FATAL;' ''

@@ -127,6 +127,17 @@ world_break_flights (unsigned member)
   }
 }
 
+/* Is it lost because it has had no room for so long as the array engine waits?  A
+ * joining member need not be waited for.
+ */
+static bool
+lost_for_room (unsigned member)
+{
+  return w.refused_at[member] + 300 * MS > sim_now &&
+         (w.state[member] != MEMBER_IN_SYNC ||
+          w.full_at[member] + 2000 * MS <= sim_now);
+}
+
 static void
 take_notice (const struct array_notice *n)
 {
@@ -146,12 +157,18 @@ take_notice (const struct array_notice *n)
     sim_fail ("member %u is lost twice", n->member);
   if (w.trouble[n->member] == FINE && sim_now > w.hung_until[n->member] &&
       w.life[n->member] == w.connected[n->member] &&
-      w.state[n->member] != MEMBER_OUT && !w.going[n->member])
+      w.state[n->member] != MEMBER_OUT && !w.going[n->member] &&
+      !lost_for_room (n->member))
     sim_fail ("member %u is said to be lost: %s", n->member, n->reason);
   if (strncmp (n->reason, "its disk", 8) == 0) {
     w.hangs++;
     if (sim_now < w.hung_from[n->member] + HUNG_MS * MS)
       sim_fail ("member %u is lost though its disk answers", n->member);
+  }
+  if (w.trouble[n->member] == FINE && sim_now > w.hung_until[n->member] &&
+      w.life[n->member] == w.connected[n->member]) {
+    w.losses++;
+    w.may_fail |= w.bads > 0;
   }
   w.noticed[n->member] = w.said[n->member] = true;
   if (w.life[n->member] == w.connected[n->member])
@@ -320,6 +337,7 @@ survivable (unsigned member)
 
   for (unsigned i = 0; i < w.config.layout.members; i++)
     lost[i] = i == member || w.trouble[i] != FINE ||
+              w.full_until[i] + 300 * MS > sim_now ||
               w.state[i] != MEMBER_IN_SYNC;
   return layout_loss (&w.config.layout, lost, NULL) == 0;
 }
@@ -478,12 +496,30 @@ spoil (void)
     w.may_fail = true;
 }
 
+/* No client sees an error of that, be it the last copy of something. */
+static void
+fill (unsigned member)
+{
+  bool spared = w.rejoins || survivable (member);
+
+  w.full_at[member] = sim_now;
+  w.full_until[member] = sim_now + sim_below ((spared ? 6000 : 1500) * MS);
+  w.full_percent = sim_chance (50) ? 100 : 1 + sim_below (99);
+  sim_trace ("fault: member %u is full for %llu ms", member,
+             (unsigned long long) ((w.full_until[member] - sim_now) / MS));
+}
+
 static void
 fault (void)
 {
   unsigned member = sim_below (w.config.layout.members);
 
-  if (sim_chance (w.bad_percent))
+  if (w.fulls > 0 && w.full_until[member] + 300 * MS <= sim_now &&
+      w.trouble[member] == FINE && sim_chance (30)) {
+    w.fulls--;
+    fill (member);
+  }
+  else if (sim_chance (w.bad_percent))
     spoil ();
   else if (w.faults > 0 && w.trouble[member] == FINE) {
     w.faults--;
@@ -515,6 +551,26 @@ check_clear (const struct flight *clear)
                   f->io->member, (unsigned long long) offset,
                   (unsigned long long) length);
   }
+}
+
+/* It has no room for this now.  Some of it may have been carried out. */
+static bool
+refuses (const struct flight *f)
+{
+  struct array_io *io = f->io, part = *io;
+
+  if (w.full_until[io->member] <= sim_now || is_probe (io) ||
+      (io->flags & ARRAY_FUA && !w.config.batches) ||
+      (io->kind != IO_WRITE && io->kind != IO_ZERO && io->kind != IO_BATCH) ||
+      !sim_chance (w.full_percent))
+    return false;
+  part.flags = 0;
+  if (io->kind != IO_BATCH)
+    part.length = sim_below (io->length / grain_bytes + 1) * grain_bytes;
+  if (part.length > 0 && sim_chance (70))
+    sim_member_execute (&w.members[io->member], &part, io->buf);
+  w.refused++;
+  return true;
 }
 
 static void
@@ -550,9 +606,11 @@ execute (struct flight *f)
            io->kind != IO_EXTENTS) {
     if (sim_chance (50))
       sim_member_execute (&w.members[io->member], io, io->buf);
-    f->error = sim_chance (50) ? EIO : ENOSPC;
+    f->error = EIO;
     w.lapsed[io->member] = true;
   }
+  else if (refuses (f))
+    f->error = sim_chance (80) ? ENOSPC : ENOMEM;
   else
     f->error = sim_member_execute (&w.members[io->member], io, io->buf);
   if (io->kind == IO_BATCH)
@@ -577,6 +635,8 @@ answer (struct flight *f)
              io_names[io->kind], (unsigned long long) io->offset,
              (unsigned long long) io->length,
              f->error ? strerror (f->error) : "ok");
+  if (f->error == ENOSPC || f->error == ENOMEM)
+    w.refused_at[io->member] = sim_now; /* that may be late */
   if (io->kind == IO_EXTENTS && f->error) {
     free (io->extents);
     io->extents = NULL;

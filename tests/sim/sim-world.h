@@ -65,6 +65,11 @@ struct world {
     heard[ARRAY_MEMBERS_MAX], going[ARRAY_MEMBERS_MAX];
   bool recorded[ARRAY_MEMBERS_MAX];
   uint64_t hung_from[ARRAY_MEMBERS_MAX], hung_until[ARRAY_MEMBERS_MAX];
+  /* From then on, and for how long, it has no room: it refuses writes, or some. */
+  uint64_t full_at[ARRAY_MEMBERS_MAX], full_until[ARRAY_MEMBERS_MAX];
+  uint64_t
+    refused_at[ARRAY_MEMBERS_MAX]; /* when the last refusal was answered */
+  unsigned full_percent;
   uint64_t epoch;
   /* weftd's: */
   enum member_state state[ARRAY_MEMBERS_MAX], change[ARRAY_MEMBERS_MAX];
@@ -84,11 +89,11 @@ struct world {
   struct judged *judged[OUTSTANDING_MAX];
   struct array_client *clients[JUDGE_CLIENTS];
   unsigned outstanding, outstanding_max;
-  unsigned steps, faults, bad_percent;
+  unsigned steps, faults, fulls, bad_percent;
   uint64_t slow_percent;
   bool may_fail, stopped, may_lose, pauses, sluggish, only_hangs;
   unsigned inputs, requests_done, losses, bads, errors, clears, joins, returns,
-    hangs;
+    hangs, refused;
   uint64_t bytes_peak;
 };
 extern struct world w;

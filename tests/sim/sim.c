@@ -96,6 +96,7 @@ begin (uint64_t seed)
   w.slow_percent = sim_below (15);
   w.may_lose = sim_chance (15);
   w.faults = sim_chance (25) ? 0 : 1 + sim_below (3);
+  w.fulls = sim_chance (30) ? 1 + sim_below (4) : 0;
   w.bad_percent = sim_chance (30) ? 50 + sim_below (51) : 0;
   if (w.bad_percent > 0 && sim_chance (70))
     w.faults = 0;
@@ -276,7 +277,8 @@ int
 main (int argc, char *argv[])
 {
   unsigned long long first = 1, last = 1, inputs = 0, requests = 0, losses = 0,
-                     errors = 0, bads = 0, clears = 0, joins = 0, hangs = 0;
+                     errors = 0, bads = 0, clears = 0, joins = 0, hangs = 0,
+                     refused = 0;
   bool known = false;
 
   for (int i = 1; i < argc; i++) {
@@ -309,13 +311,14 @@ main (int argc, char *argv[])
     clears += w.clears;
     joins += w.joins;
     hangs += w.hangs;
+    refused += w.refused;
   }
   sim_well ();
   printf ("seeds %llu-%llu: %llu requests, %llu inputs, %llu losses, "
           "%llu of them disks that hung, %llu joins, %llu bad spots, %llu "
-          "clears, %llu "
+          "clears, %llu refused for want of room, %llu "
           "errors to clients: no rule broken\n",
           first, last, requests, inputs, losses, hangs, joins, bads, clears,
-          errors);
+          refused, errors);
   return 0;
 }

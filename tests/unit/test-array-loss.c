@@ -864,7 +864,6 @@ main (void)
   test_two_losses ();
   test_three_copies ();
   test_error_is_a_loss (ARRAY_WRITE, EIO);
-  test_error_is_a_loss (ARRAY_WRITE, ENOSPC);
   test_error_is_a_loss (ARRAY_ZERO, EIO);
   test_error_is_a_loss (ARRAY_FLUSH, EIO);
   test_error_is_a_loss (ARRAY_READ, ESHUTDOWN);

@@ -80,7 +80,8 @@ lost (struct host *h, unsigned member)
 {
   h->answered = false;
   CALL (h->op = ++weftd.op,
-        cluster_session_lost (engine, in, h->session, member, 0, "it is gone"));
+        cluster_session_lost (engine, in, h->session, member, 0, h->answers,
+                              "it is gone"));
   carry_out ();
 }
 
@@ -141,9 +142,9 @@ void
 refuse_loss (struct host *h, unsigned member, enum cluster_problem_kind kind,
              const char *code)
 {
-  REFUSED (
-    kind, code,
-    cluster_session_lost (engine, in, h->session, member, 0, "it is gone"));
+  REFUSED (kind, code,
+           cluster_session_lost (engine, in, h->session, member, 0, false,
+                                 "it is gone"));
 }
 
 void

@@ -236,7 +236,7 @@ test_reason (void)
     healthy ();
     cut_off (1);
     CALL (++weftd.op, cluster_session_lost (engine, in, writer->session, 1, 0,
-                                            all[i].said));
+                                            false, all[i].said));
     reason = member (1)->reason;
     assert (strncmp (reason, "node ", 5) == 0 && strlen (reason) > n);
     assert (strcmp (reason + strlen (reason) - n, all[i].ends) == 0);

@@ -457,6 +457,18 @@ test_apart (void)
   assert (writers () == 1 && whole ());
 }
 
+/* One that answers with errors is reached by all: it goes out, and catches up. */
+static void
+test_answers_with_errors (void)
+{
+  begin_both ();
+  other->answers = true;
+  lost (other, 1);
+  UNTIL (state (1) != MEMBER_IN_SYNC);
+  UNTIL (whole ());
+  assert (writers () == 2);
+}
+
 /* The other is dead, perhaps with that member, and has not said that it has lost it: that
  * is no time in which another reaches the member.
  */
@@ -969,6 +981,7 @@ main (void)
   test_joiner_begins_anew (true);
   test_silent_disk ();
   test_apart ();
+  test_answers_with_errors ();
   test_apart_from_the_dead ();
   test_apart_from_one_that_dies_often ();
   test_apart_between_far_words ();

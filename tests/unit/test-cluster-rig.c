@@ -436,7 +436,7 @@ void
 report (unsigned m)
 {
   CALL (++weftd.op, cluster_session_lost (engine, in, rig.session, m, rig.round,
-                                          "it is gone"));
+                                          false, "it is gone"));
 }
 
 void

@@ -416,6 +416,7 @@ disk_words (const struct disk *d, uint64_t wait_ms)
                                        .sequence = d->sequence,
                                        .over = d->over,
                                        .dirty_extents = d->dirty,
+                                       .room = d->room,
                                        .join = { .phase = d->phase,
                                                  .epoch = d->join_epoch },
                                        .disk_stuck_ms = d->stuck_ms,
@@ -427,6 +428,8 @@ disk_words (const struct disk *d, uint64_t wait_ms)
   snprintf (hb.instance, sizeof hb.instance, "%s", d->instance);
   snprintf (hb.node, sizeof hb.node, "n%u", d->uuid[0]);
   snprintf (hb.path, sizeof hb.path, "/dev/d%u", d->uuid[0]);
+  if (d->shortage)
+    snprintf (hb.shortage, sizeof hb.shortage, "%s", d->shortage);
   return hb;
 }
 
@@ -453,6 +456,9 @@ host_beat (struct host *h)
                                           .wait_ms = 1000 };
 
   h->asked_ms = weftd.now_ms;
+  hb.has_stats = true;
+  for (unsigned m = 0; m < MEMBERS; m++)
+    hb.stats.member[m].refused_ns = h->refused_ns[m];
   if (h->prepared)
     prepared (h->session, h->prepared);
   snprintf (hb.instance, sizeof hb.instance, "%s", h->instance);

@@ -71,7 +71,9 @@ struct disk {
   bool holds;          /* it does not confirm that sessions are over */
   char instance[16];
   bool alive;
-  uint64_t op; /* outstanding; 0: none */
+  uint64_t op;          /* outstanding; 0: none */
+  const char *shortage; /* it refuses writes for now; NULL: it does not */
+  struct cluster_room room;
 };
 
 struct host {
@@ -104,6 +106,8 @@ struct host {
   bool busy;      /* it does not get to the end of preparing */
   bool lags;      /* what it had begun does not arrive */
   bool lost[ARRAY_MEMBERS_MAX];
+  bool answers; /* the member that it reports does, with errors */
+  uint64_t refused_ns[MEMBERS]; /* as its array engine says of each member */
   enum cluster_problem_kind refused;
   const char *code;
   bool answered;

@@ -6,7 +6,7 @@
 
 #include "test-host-rig.h"
 
-#define LOST(m, n) host_lost (h, m, n, "it broke", now)
+#define LOST(m, n) host_lost (h, m, n, false, "it broke", now)
 
 /* A loss is reported after a moment; recorded as out it is no more so; what
  * came back is fenced, and connected in that epoch.

@@ -282,7 +282,7 @@ test_prepare (void)
   CHECK (next (HOST_DO_PREPARE) && act.epoch == 7 &&
          act.states[1] == MEMBER_IN_SYNC);
   CHECK (nothing (HOST_DO_PREPARE));
-  CHECK (host_lost (h, 1, 1, "it broke", now)); /* the change stands */
+  CHECK (host_lost (h, 1, 1, false, "it broke", now)); /* the change stands */
   host_prepared (h, 7);
   work ();
   tell ();
@@ -394,7 +394,7 @@ static void
 test_over (void)
 {
   begin (false, "II");
-  host_lost (h, 1, 1, "it broke", now);
+  host_lost (h, 1, 1, false, "it broke", now);
   now += 100;
   says_problem (410, "gone");
   CHECK (next (HOST_DO_BEAT));

@@ -14,6 +14,7 @@
 #include "world.h"
 
 #define LAZY_MS 5000
+#define REFUSED_MS 250 /* plugin/member-server.c */
 #define PACE_MS 100
 #define SETTLE_MS 1000
 #define REPLY_TIMEOUT_MS 5000
@@ -45,12 +46,17 @@ settled (struct member_role *m)
 }
 
 static void
+act_again (void *owner)
+{
+  member_act (owner);
+}
+
+static void
 action_done (struct event *e)
 {
   struct action *a = (struct action *) e, **p;
   struct member_role *m = a->member;
   enum life life = process_life (&m->proc, a->life, e);
-  int error = 0;
 
   if (life == LIFE_GONE)
     free (a);
@@ -65,14 +71,22 @@ action_done (struct event *e)
   *p = a->next;
   m->actions_in_flight--;
   io_steps++;
-  if (disk_fails (m->disk)) {
-    error = EIO;
+  if (!m->disk->full_before && disk_refuses (m->disk)) {
     disk_header_torn (m->disk, &a->action);
+    member_action_refused (m->engine, &a->action, ENOSPC);
+    m->act_at = sim_now + REFUSED_MS * MS;
+    process_after (&m->proc, REFUSED_MS * MS, act_again, m);
+    counters.no_room++;
   }
-  else
+  else if (disk_fails (m->disk)) {
+    disk_header_torn (m->disk, &a->action);
+    member_action_done (m->engine, &a->action, EIO);
+  }
+  else {
     disk_header_write (m->disk, &a->action);
+    member_action_done (m->engine, &a->action, 0);
+  }
   steps++;
-  member_action_done (m->engine, &a->action, error);
   member_check (m->engine);
   free (a);
   doors_retry (m);
@@ -85,7 +99,8 @@ act (struct member_role *m, bool lazy)
   struct action *a;
   struct member_action action;
 
-  while (member_next_action (m->engine, lazy, &action)) {
+  while (sim_now >= m->act_at &&
+         member_next_action (m->engine, lazy, &action)) {
     steps++;
     a = make (sizeof *a);
     a->event.happen = action_done;
@@ -155,6 +170,11 @@ words (struct member_role *m, struct cluster_disk_heartbeat *hb)
     memcpy (hb->states, sb->states, sizeof hb->states);
   }
   puller_words (m, &hb->join);
+  if (sim_now >= m->disk->full_until)
+    member_relieved (m->engine);
+  if (member_short (m->engine))
+    snprintf (hb->shortage, sizeof hb->shortage, "%s",
+              member_short (m->engine));
   hb->failed = reason != NULL;
   if (reason)
     snprintf (hb->reason, sizeof hb->reason, "%s", reason);
@@ -332,6 +352,7 @@ member_start (struct member_role *m)
   member_bad_begin (m->engine, &bad, mend);
   m->listening = m->has_last = m->beat_due = m->taken = false;
   m->actions_in_flight = 0;
+  m->act_at = 0;
   m->action = NULL;
   m->beat = NULL;
   m->waiting = m->running = m->settling = NULL;

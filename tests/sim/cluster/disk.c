@@ -48,6 +48,7 @@ disk_copy (struct disk *copy, const struct disk *d, bool power)
   *copy = *d;
   copy->number = number;
   copy->write_errors = copy->read_errors = 0;
+  copy->full_until = 0;
   copy->slots = make (d->slots_count * sizeof d->slots[0] + 1);
   memcpy (copy->slots, d->slots, d->slots_count * sizeof d->slots[0]);
   if (power)
@@ -123,6 +124,12 @@ disk_stuck_ms (const struct disk *d)
 
   /* The process has asked it some time later. */
   return disk_hangs (d) && ms > PULSE_MS ? ms - PULSE_MS : 0;
+}
+
+bool
+disk_refuses (const struct disk *d)
+{
+  return sim_now < d->full_until && sim_chance (d->full_percent);
 }
 
 void

@@ -69,7 +69,7 @@ is_member (const struct member_role *m)
 }
 
 /* What of a record the engine lets through; partly: only some of it, for the
- * process is dying.
+ * process is dying, or there is no room for the rest.
  */
 static unsigned
 apply_record (struct member_role *m, struct nbd *n,
@@ -192,7 +192,14 @@ perform (struct member_role *m, struct nbd *n)
       sim_fail ("member %u carries out a request of epoch %" PRIu64
                 " and had confirmed %" PRIu64,
                 m->proc.number, n->conn->epoch, m->disk->told_min_epoch);
-    if (door_fails (m, "writing failed"))
+    if (disk_refuses (m->disk)) {
+      n->error = ENOSPC;
+      counters.no_room++;
+      if (m->disk->full_before)
+        break;
+      member_refused (m->engine, ENOSPC);
+    }
+    else if (door_fails (m, "writing failed"))
       n->error = EIO;
     apply (m, n, n->error != 0);
     break;
@@ -321,13 +328,15 @@ carried_out (struct event *e)
 static void
 settled (struct member_role *m)
 {
+  struct member_refusal refusal;
+  enum member_verdict v;
   struct nbd *n;
 
-  while ((member_bad_settled (m->engine) || member_failed (m->engine)) &&
+  while ((v = member_bad_settle (m->engine, &refusal)) != MEMBER_WAIT &&
          (n = m->settling) != NULL) {
     m->settling = n->next;
-    if (member_failed (m->engine))
-      n->error = EIO;
+    if (v == MEMBER_REFUSE)
+      n->error = refusal.error;
     round_or_leave (m, n);
   }
 }

@@ -406,6 +406,20 @@ read_error (struct member_role *m)
   m->disk->read_errors = 1 + sim_below (4);
 }
 
+/* Nobody loses anything by that: no FLUSH fails, and all goes on when there is room. */
+static void
+fill_disk (struct member_role *m)
+{
+  struct disk *d = m->disk;
+
+  d->full_until = sim_now + (sim_chance (70) ? between (10, 4000) * MS
+                                             : between (4, 20) * SECOND);
+  d->full_percent = sim_chance (50) ? 100 : 1 + sim_below (40);
+  d->full_before = sim_chance (30);
+  sim_trace ("disk %u is full for %" PRIu64 " ms, %u %%", d->number,
+             (d->full_until - sim_now) / MS, d->full_percent);
+}
+
 static void
 make_spot (struct disk *d, unsigned slot)
 {
@@ -472,6 +486,7 @@ static const struct {
   { 6, .happen = exile },
   { 4, .to = hang_disk },
   { 1, .happen = admin_lose_database },
+  { 6, .to = fill_disk },
 };
 #define FAULTS (sizeof faults / sizeof faults[0])
 
@@ -823,6 +838,7 @@ faults_heal (void)
   for (unsigned i = 0; i < w.roles; i++) {
     w.disk[i].write_errors = w.disk[i].read_errors = 0;
     hangs_heal (&w.disk[i]);
+    w.disk[i].full_until = 0;
     w.member[i].slow = 1;
     w.member[i].proc.frozen_until = 0;
     fault_member_back (&w.member[i]);

@@ -122,6 +122,7 @@ report (struct host_role *h, const struct host_action *a)
               h->proc.number, a->member, a->reason);
   c->member.member = a->member;
   c->member.round = array_round (h->engine);
+  c->member.answers = a->answers;
   memcpy (c->member.reason, a->reason, sizeof a->reason);
   call_send (c, a->timeout_ms);
 }
@@ -203,7 +204,7 @@ take (struct host_role *h)
            n.member, n.epoch, n.reason);
     if (n.kind == NOTICE_LOST) {
       counters.losses++;
-      peer_lost (&h->peer[n.member], n.reason);
+      peer_lost (&h->peer[n.member], n.answers, n.reason);
     }
     else if (n.kind == NOTICE_PREPARED)
       host_prepared (h->core, n.epoch);

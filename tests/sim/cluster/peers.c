@@ -418,19 +418,21 @@ tell_lost (void *owner)
 {
   struct peer *p = owner;
 
-  host_lost (p->host->core, p->member, p->lost, p->reason, now_ms ());
+  host_lost (p->host->core, p->member, p->lost, p->answers, p->reason,
+             now_ms ());
   host_take (p->host);
 }
 
 /* Another thread may have the news to the host engine in hand for a while. */
 void
-peer_lost (struct peer *p, const char *reason)
+peer_lost (struct peer *p, bool answers, const char *reason)
 {
   struct host_role *h = p->host;
 
   if (p->seated)
     sever (p, reason);
   p->lost = h->seats.connection[p->member];
+  p->answers = answers;
   snprintf (p->reason, sizeof p->reason, "%s", reason);
   process_after (&h->proc,
                  sim_chance (10) ? between (0, 30 * MS) : between (0, 50 * US),

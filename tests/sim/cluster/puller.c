@@ -354,7 +354,13 @@ wrote (void *owner)
       disk_write (d, s, change->kind == BATCH_WRITE ? worker->version[s] : 0,
                   false);
   }
-  if (door_fails (j->m, "writing failed"))
+  if (!d->full_before && disk_refuses (d)) {
+    member_refused (j->m->engine, ENOSPC);
+    copy_blame (&worker->pull.copying.fault, worker->pull.copying.member,
+                "its disk has no room");
+    copy_stop (&worker->pull.copying, COPY_FAULT);
+  }
+  else if (door_fails (j->m, "writing failed"))
     copy_stop (&worker->pull.copying, COPY_BROKEN);
   write_next (worker);
   go_on (j);

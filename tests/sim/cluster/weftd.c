@@ -270,7 +270,7 @@ weftd_call (struct call *c)
     break;
   case CALL_LOST:
     cluster_session_lost (e, &in, c->session_id, c->member.member,
-                          c->member.round, c->member.reason);
+                          c->member.round, c->member.answers, c->member.reason);
     break;
   case CALL_DETACH:
     cluster_session_detach (e, &in, c->session_id);

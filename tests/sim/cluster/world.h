@@ -149,7 +149,13 @@ struct disk {
   unsigned read_errors;           /* reads */
   uint64_t hung_from, hung_until; /* it answers nothing; 0: it never hung */
   uint64_t hang_state, hang_calm; /* hangs.c */
-  uint64_t told_min_epoch;        /* the highest that weftd was told */
+  /* Until then it refuses so many of a hundred writes for want of room; or something in
+   * front of the member does, of which that knows nothing.
+   */
+  uint64_t full_until;
+  unsigned full_percent;
+  bool full_before;
+  uint64_t told_min_epoch; /* the highest that weftd was told */
   /* Of each host a bit: it has not connected the disk again, to write, since that lost
    * its cache; or since a write or flush failed, or a copy of it was refused.
    */
@@ -170,7 +176,8 @@ void disk_flush (struct disk *d);
  */
 uint64_t disk_hangs (const struct disk *d);
 uint64_t disk_stuck_ms (const struct disk *d);
-bool disk_fails (struct disk *d); /* to write or to flush, this time */
+bool disk_fails (struct disk *d);         /* to write or to flush, this time */
+bool disk_refuses (const struct disk *d); /* to write, this time */
 void disk_header_write (struct disk *d, const struct member_action *a);
 /* The power goes; `a` (or NULL) is a header write under way. */
 void disk_power_cut (struct disk *d);
@@ -271,6 +278,7 @@ struct call {
     struct {
       unsigned member;
       uint64_t round;
+      bool answers;
       char reason[160];
       uint8_t disk[16];
     } member;
@@ -380,7 +388,8 @@ struct member_role {
   char instance[CLUSTER_INSTANCE_BYTES];
   bool listening;
   unsigned actions_in_flight;
-  struct action *action;               /* header writes under way */
+  struct action *action; /* header writes under way */
+  uint64_t act_at;       /* none is begun before: the last was refused */
   struct nbd *waiting, **waiting_tail; /* to be asked again */
   struct nbd *running;                 /* admitted */
   struct nbd *settling; /* done, but for the list of bad ranges */
@@ -444,6 +453,7 @@ struct peer {
   } noted[NOTED];
   unsigned noted_count;
   uint64_t lost; /* the number of the last one that is told as lost, and why */
+  bool answers;
   char reason[160];
   struct conn *data, *batch;
   unsigned opening; /* doors that have not answered */
@@ -511,7 +521,7 @@ void peers_begin (struct host_role *h);
 void peers_commit (struct host_role *h, const struct host_action *a);
 void peers_forget (struct host_role *h); /* nothing comes back from them */
 void peer_begin (struct peer *p, uint64_t connection); /* connect it anew */
-void peer_lost (struct peer *p, const char *reason);
+void peer_lost (struct peer *p, bool answers, const char *reason);
 void peer_send (struct peer *p, struct array_io *io);
 /* Has this process of its node ended? */
 bool host_knows_ended (const struct host_role *h, const char *process);
@@ -734,7 +744,7 @@ extern unsigned long long steps;    /* inputs to any engine, ever */
 extern unsigned long long io_steps; /* of them, those about data and headers */
 extern struct counters {
   unsigned long long requests, errors, faults, joins, losses, grants, commits,
-    reads_judged, flushes;
+    reads_judged, flushes, no_room;
   /* Where several write: */
   unsigned long long first, beside, beside_behind,
     taken_up; /* grants: see check.c */
