@@ -41,7 +41,7 @@ struct admin {
   bool answered, interrupted;
 
   char *reply;
-  size_t reply_bytes, reply_room;
+  size_t reply_bytes, reply_room, reply_bytes_max;
   bool reply_too_large;
 
   /* While a stream goes on: who takes it, and whether that has had enough. */
@@ -118,7 +118,7 @@ reply_write (char *data, size_t size, size_t count, void *opaque)
     c->take_ended = !c->take (c->take_opaque, data, n);
     return c->take_ended ? 0 : n;
   }
-  if (n > REPLY_BYTES_MAX - c->reply_bytes) {
+  if (n > c->reply_bytes_max - c->reply_bytes) {
     c->reply_too_large = true;
     return 0;
   }
@@ -291,6 +291,7 @@ admin_new (const char *url, const char *tls_dir, const char *token)
   c->easy = curl_easy_init ();
   c->multi = curl_multi_init ();
   c->secret = token != NULL;
+  c->reply_bytes_max = REPLY_BYTES_MAX;
   if (!c->base || !c->easy || !c->multi ||
       !add_header (&c->headers, "Accept: application/json") ||
       !add_header (&c->headers, "Content-Type: application/json") ||
@@ -333,6 +334,12 @@ admin_free (struct admin *c)
   free (c->reply);
   free (c->base);
   free (c);
+}
+
+void
+admin_allow (struct admin *c, size_t bytes)
+{
+  c->reply_bytes_max = bytes;
 }
 
 void
@@ -436,9 +443,9 @@ no_answer (struct admin *c, CURLcode r)
               c->base, shortage);
   else if (c->reply_too_large)
     snprintf (c->error, sizeof c->error,
-              "weftd at %s: its answer is larger than %u bytes; is this "
+              "weftd at %s: its answer is larger than %zu bytes; is this "
               "really a weftd?",
-              c->base, REPLY_BYTES_MAX);
+              c->base, c->reply_bytes_max);
   else if (r == CURLE_PEER_FAILED_VERIFICATION ||
            r == CURLE_SSL_CACERT_BADFILE || r == CURLE_SSL_CERTPROBLEM ||
            r == CURLE_SSL_CONNECT_ERROR || strstr (why, "unknown ca"))

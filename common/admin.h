@@ -50,6 +50,8 @@ const char *admin_code (const struct admin *c);
  */
 bool admin_interrupted (const struct admin *c);
 
+/* From now on take answers of so many bytes. */
+void admin_allow (struct admin *c, size_t bytes);
 /* A header for the next call alone: "If-Match", "\"17\"". */
 void admin_header (struct admin *c, const char *name, const char *value);
 /* A header of the last answer, such as "ETag"; NULL: it had none. */

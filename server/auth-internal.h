@@ -105,6 +105,7 @@ struct auth {
   TAILQ_HEAD (, certificate) certificates; /* revoked ones, too */
   TAILQ_HEAD (, truster) trusters;
   uint64_t revoked_tag;
+  uint64_t backup_wall_ms; /* auth_restored */
   bool setup;
   uint8_t setup_hash[AUTH_HASH_BYTES];
   const char *setup_file;
@@ -171,6 +172,14 @@ void auth_drop_logins (struct auth *a, struct store_txn *t, const char *user,
                        const uint8_t *but);
 /* All that a user made, for scripts and for nodes. */
 void auth_drop_tokens (struct auth *a, struct store_txn *t, const char *user);
+
+/* A certificate of the node that was not revoked; NULL: there is none. */
+const struct certificate *auth_node_certified (const struct auth *a,
+                                               const char *node);
+/* weftd was restored from a backup: was this certificate made after the backup, for a node that has one
+ * by the backup?
+ */
+bool auth_is_later (const struct auth *a, const struct auth_credentials *given);
 
 /* ---- auth-trust.c: the loop's thread. ---- */
 

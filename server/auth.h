@@ -63,6 +63,11 @@ struct caller {
   char csrf[AUTH_SECRET_BYTES];   /* login: what its page sends with a change */
   uint8_t hash[AUTH_HASH_BYTES];  /* login, token: of its secret */
   char serial[AUTH_SERIAL_BYTES]; /* certificate */
+  /* A certificate that is not known, of a node that is: until when it is valid, and by whom
+   * it was signed (auth_adopt).  0: it is known.
+   */
+  uint64_t until;
+  char issuer[64];
   bool
     late; /* by a node's certificate that has expired: nobody, who may renew it */
 };
@@ -70,8 +75,10 @@ struct caller {
 /* What a request brings along; NULL for what it does not. */
 struct auth_credentials {
   const char *authorization, *cookie, *csrf; /* of the headers */
-  const char *node, *serial;                 /* of the client's certificate */
-  bool changes;                              /* it is no GET or HEAD */
+  const char *node, *serial; /* of the client's certificate, ... */
+  uint64_t until;     /* ... which is valid until then (ms since 1970), ... */
+  const char *issuer; /* ... and was signed by this one */
+  bool changes;       /* it is no GET or HEAD */
 };
 
 #define AUTH_REVOKED                                                           \
@@ -126,8 +133,16 @@ void auth_trust_step (struct auth *a, struct store_txn *t, uint64_t wall_ms);
  */
 uint64_t auth_revoked_tag (struct auth *a);
 
+/* weftd was restored from a backup that was made then; 0: it was not, or an administrator
+ * has looked at what was revoked since.
+ */
+void auth_restored (struct auth *a, uint64_t backup_wall_ms);
+
 /* ---- On the loop's thread. ---- */
 
+/* Take in a certificate that the node got after the backup was made.  False: it is known. */
+bool auth_adopt (struct auth *a, struct store_txn *t,
+                 const struct caller *caller);
 /* Before there are users: whoever has this secret may make the first admin.  It is
  * valid until it is used (then `file` is removed), or weftd ends.
  */

@@ -653,6 +653,15 @@ ca_times (const struct ca *ca, uint64_t *since, uint64_t *until)
     *since = *until - CA_SECONDS * 1000;
 }
 
+void
+ca_signed (X509 *x509, uint64_t *until, char issuer[CA_SUBJECT_BYTES])
+{
+  *until = time_of (X509_get0_notAfter (x509));
+  if (X509_NAME_get_text_by_NID (X509_get_issuer_name (x509), NID_commonName,
+                                 issuer, CA_SUBJECT_BYTES) < 0)
+    issuer[0] = '\0';
+}
+
 /* ---- Requests from outside. ---- */
 
 static const char *

@@ -124,6 +124,10 @@ EVP_PKEY *ca_read_request (const char *pem, struct ca_names *names, char *why,
 uint64_t ca_seconds (uint64_t usual);
 /* malloc'ed. */
 char *ca_print (X509 *x509);
+/* Until when a certificate is valid (ms since 1970), and the common name of who signed it;
+ * "": it has none.
+ */
+void ca_signed (X509 *x509, uint64_t *until, char issuer[CA_SUBJECT_BYTES]);
 void ca_serial (X509 *x509, char text[CA_SERIAL_BYTES]);
 /* The common name; false: it has none, or one too long. */
 bool ca_common_name (X509 *x509, char *text, size_t size);

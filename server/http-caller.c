@@ -118,6 +118,7 @@ http_take_caller (struct http *h, struct mg_connection *conn, struct request *r)
   const char *cookies = mg_get_header (conn, "Cookie");
   struct refusal refusal;
   char cookie[128], node[64], serial[CA_SERIAL_BYTES];
+  char issuer[CA_SUBJECT_BYTES];
   X509 *peer = info->client_cert ? info->client_cert->peer_cert : NULL;
   bool fine;
 
@@ -131,6 +132,8 @@ http_take_caller (struct http *h, struct mg_connection *conn, struct request *r)
     ca_serial (peer, serial);
     given.node = node;
     given.serial = serial;
+    ca_signed (peer, &given.until, issuer);
+    given.issuer = issuer;
   }
   fine = auth_recognise (auth, &given, clock_wall_ms (), &r->caller,
                          &refusal) &&

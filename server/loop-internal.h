@@ -31,6 +31,7 @@ struct loop {
   TAILQ_HEAD (, node) nodes;
   TAILQ_HEAD (requests, request) held; /* with the engine or pending */
   int result;
+  char stalled[512]; /* why nothing is stored just now; "": it is */
 
   pthread_mutex_t lock; /* of what follows */
   struct requests asked;

@@ -58,11 +58,38 @@ loop_fail (struct loop *l, const char *error)
   if (l->result != 0)
     return;
   log_line (CLUSTER_ERROR,
-            "%s; weftd ends, and nothing that was not stored was answered: "
-            "make room or mend the disk, and start it again",
+            "%s; weftd ends, and nothing that was not stored was answered",
             error);
   l->result = -1;
   uv_stop (&l->uv);
+}
+
+/* There is no room for what is to be stored, or there is again.  Meanwhile nobody is told
+ * anything but that, and nothing is decided: it is as if weftd were stopped.
+ */
+static void
+take_stall (struct loop *l)
+{
+  bool was = l->stalled[0] != '\0';
+
+  if (!store_stalled (l->store, l->stalled, sizeof l->stalled))
+    l->stalled[0] = '\0';
+  if (was == (l->stalled[0] != '\0'))
+    return;
+  if (was)
+    log_line (CLUSTER_INFO, "there is room again: weftd goes on");
+  else
+    log_line (CLUSTER_ERROR, "weftd %s; until then it answers nobody",
+              l->stalled);
+}
+
+static void
+refuse_stalled (struct loop *l, struct request *r)
+{
+  char text[560];
+
+  snprintf (text, sizeof text, "weftd %s", l->stalled);
+  loop_deliver (l, r, 503, view_error (503, NULL, "no-room", text));
 }
 
 static void
@@ -74,6 +101,7 @@ take_durable (struct loop *l)
   while ((t = store_take (l->store)) != NULL)
     steps_durable (t);
   steps_release (l);
+  take_stall (l);
   error = store_error (l->store);
   if (error)
     loop_fail (l, error);
@@ -97,6 +125,16 @@ speaks_for_itself (const struct loop *l, const struct request *r)
   return node == NULL || strcmp (node, r->caller.name) == 0;
 }
 
+/* The caller shows a certificate that is not in the backup. */
+static void
+adopt (struct loop *l, const struct request *r)
+{
+  struct store_txn *t = store_txn_new ();
+
+  auth_adopt (l->auth, t, &r->caller);
+  loop_store (l, t);
+}
+
 static void
 handle (struct loop *l, struct request *r)
 {
@@ -104,6 +142,8 @@ handle (struct loop *l, struct request *r)
   json_t *body;
   int status;
 
+  if (r->caller.until)
+    adopt (l, r);
   if (no->status)
     loop_refuse (l, r, no->status, NULL, no->code, "%s", no->why);
   else if (!auth_still (l->auth, &r->caller, clock_wall_ms ()))
@@ -141,6 +181,10 @@ take_asked (struct loop *l)
     pthread_mutex_unlock (&l->lock);
     if (r == NULL)
       return;
+    if (l->stalled[0]) {
+      refuse_stalled (l, r);
+      continue;
+    }
     TAILQ_INSERT_TAIL (&l->held, r, link);
     handle (l, r);
     pump (l);
@@ -169,9 +213,11 @@ every_second (struct loop *l)
 {
   uint64_t wall_ms = clock_wall_ms ();
   json_t *load;
-  char *text;
+  char *text, room[256];
 
   notify_watchdog ();
+  store_room (store_dir (l->store), room, sizeof room);
+  cluster_note_room (l->cluster, room);
   history_sample (l->history, l->cluster, wall_ms);
   if (hub_listeners (l->hub) == 0)
     return;
@@ -202,6 +248,11 @@ on_timer (uv_timer_t *handle)
    */
   take_durable (l);
   take_asked (l);
+  if (l->stalled[0]) {
+    if (++l->ticks % LOAD_TICKS == 0)
+      notify_watchdog ();
+    return;
+  }
   loop_input (l, NULL);
   l->input.unsaid = steps_unsaid (l);
   cluster_tick (l->cluster, &l->input);
@@ -292,9 +343,9 @@ start (struct loop *l, char *why, size_t why_size)
     return -1;
   if (cluster_start (l->cluster, loop_input (l, NULL), reason, sizeof reason) ==
       -1)
-    return refuse (why, why_size,
-                   "the database makes no sense: %s; restore it from a backup",
-                   reason);
+    return refuse (why, why_size, "the database makes no sense: %s; %s", reason,
+                   STORE_DAMAGED);
+  auth_restored (l->auth, cluster_identity (l->cluster)->backup_wall_ms);
   if (store_start (l->store, store_done, l, why, why_size) == -1)
     return -1;
   tick_auth (l); /* what a rotation has left goes before another begins */

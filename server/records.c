@@ -23,6 +23,8 @@ static const struct field identity_fields[] = {
   { "uuid", FIELD_UUID, AT (uuid) },
   { "generation", FIELD_NUMBER, AT (generation), .max = GENERATION_MAX },
   { "fences", FIELD_NUMBER, AT (fences), .optional = true, .max = EPOCH_MAX },
+  { "restore", FIELD_BOOL, AT (restore), .optional = true },
+  { "backup_ms", FIELD_NUMBER, AT (backup_wall_ms), .optional = true },
   { NULL },
 };
 #undef AT
@@ -63,6 +65,7 @@ static const struct field array_fields[] = {
     .max = UNIT_BYTES_MAX },
   { "member_bytes", FIELD_NUMBER, AT (member_bytes), .min = 1 },
   { "ready", FIELD_BOOL, AT (ready) },
+  { "restoring", FIELD_BOOL, AT (restoring), .optional = true },
   { "epoch", FIELD_NUMBER, AT (epoch), .min = 1 },
   { "round", FIELD_NUMBER, AT (round), .optional = true, .max = EPOCH_MAX },
   { "unprepared", FIELD_NUMBER, AT (unprepared), .optional = true,

@@ -12,6 +12,7 @@
 #define V1 "/api/v1"
 
 extern const struct route routes_array[];
+extern const struct route routes_backup[];
 extern const struct route routes_ca[];
 extern const struct route routes_cluster[];
 extern const struct route routes_disk[];

@@ -107,7 +107,20 @@ parse_import (struct fields *f, struct request *r)
             import->accept_loss ? ", loss accepted" : "");
 }
 
-ROUTE_CALL (handle_import, cluster_array_import, r->input)
+/* An array of the backup that weftd was restored from is there already. */
+static void
+handle_import (struct loop *l, struct request *r)
+{
+  const struct cluster_import *import = r->input;
+  const struct cluster_array *a;
+
+  TAILQ_FOREACH (a, cluster_arrays (loop_cluster (l)), link)
+    if (memcmp (a->rec.uuid, import->array, 16) == 0 && a->rec.restoring) {
+      cluster_array_restore (loop_cluster (l), loop_input (l, r), import);
+      return;
+    }
+  cluster_array_import (loop_cluster (l), loop_input (l, r), import);
+}
 ROUTE_PREFLIGHT (preflight_import, cluster_preflight_import, r->input)
 
 #define MEMBER V1 "/arrays/{name}/members/{member}"

@@ -13,10 +13,10 @@
 
 /* Each file that answers requests has a table of its own. */
 static const struct route *const tables[] = {
-  routes_login,  routes_users,   routes_enroll,  routes_node_token,
-  routes_ca,     routes_cluster, routes_node,    routes_disk,
-  routes_array,  routes_rebuild, routes_session, routes_layouts,
-  routes_leases,
+  routes_login,   routes_users,   routes_enroll,  routes_node_token,
+  routes_ca,      routes_cluster, routes_node,    routes_disk,
+  routes_array,   routes_backup,  routes_rebuild, routes_session,
+  routes_layouts, routes_leases,
 };
 
 const struct route *

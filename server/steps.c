@@ -314,7 +314,7 @@ static void
 queue (struct loop *l, struct pending *p, struct store_txn *t)
 {
   STAILQ_INSERT_TAIL (&l->pending, p, link);
-  if (t->count > 0) {
+  if (t->count > 0 || t->dumps) {
     t->owner = p;
     store_submit (l->store, t);
   }
@@ -401,6 +401,10 @@ steps_durable (struct store_txn *t)
   struct pending *p = t->owner;
 
   p->durable = true;
+  if (t->dump && p->answers_count == 1) {
+    p->answers[0].request->text = t->dump;
+    t->dump = NULL;
+  }
   store_txn_free (t);
 }
 

@@ -32,6 +32,13 @@
 #define SCHEMA_VERSION 2
 
 #define LOCK_WAIT_MS 3000
+/* While there is no room, so often it is tried again. */
+#define STALL_MS 500
+
+/* What is there while a restore is not over: no weftd starts with what is half put in its
+ * place.
+ */
+#define RESTORING "restoring"
 
 STAILQ_HEAD (txns, store_txn);
 
@@ -51,6 +58,8 @@ struct store {
   struct txns waiting, durable;
   bool closing;
   char error[512]; /* "": none */
+  char stalled
+    [512]; /* why nothing is stored just now, and what to do; "": it is */
 };
 
 struct store_txn *
@@ -67,6 +76,7 @@ store_txn_free (struct store_txn *t)
   for (size_t i = 0; i < t->count; i++)
     free (t->ops[i].json);
   free (t->ops);
+  free (t->dump);
   free (t);
 }
 
@@ -95,12 +105,28 @@ store_txn_put (struct store_txn *t, const char *kind, const char *key,
   json_decref (object);
 }
 
+static const char *
+advice (struct store *s)
+{
+  return store_advice (sqlite3_errcode (s->db), sqlite3_system_errno (s->db));
+}
+
+/* Is it only room that is missing, so that the same can be tried again?  Such a write was
+ * refused; one that failed in another way, or an fsync, never is.
+ */
+static bool
+is_stalled (struct store *s)
+{
+  return sqlite3_errcode (s->db) == SQLITE_FULL;
+}
+
 /* ---- Opening. ---- */
 
-static int
-take_lock (struct store *s, const char *dir, char *why, size_t why_size)
+int
+store_lock (const char *dir, char *why, size_t why_size)
 {
   char path[4096];
+  int fd;
 
   if (mkdir (dir, 0700) == -1 && errno != EEXIST)
     return refuse (why, why_size, "cannot make the state directory %s: %s", dir,
@@ -109,24 +135,25 @@ take_lock (struct store *s, const char *dir, char *why, size_t why_size)
       sizeof path)
     return refuse (why, why_size,
                    "the name of the state directory is too long");
-  s->lock_fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (s->lock_fd == -1)
+  fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd == -1)
     return refuse (why, why_size,
                    "cannot open %s: %s; give --state a directory "
                    "that weftd may write to",
                    path, strerror (errno));
   /* One that was killed has it until the last of its threads has gone. */
-  for (unsigned ms = 0; flock (s->lock_fd, LOCK_EX | LOCK_NB) == -1; ms += 20) {
+  for (unsigned ms = 0; flock (fd, LOCK_EX | LOCK_NB) == -1; ms += 20) {
     if (ms < LOCK_WAIT_MS) {
       usleep (20 * 1000);
       continue;
     }
+    close (fd);
     return refuse (why, why_size,
                    "another weftd is running on the state directory "
                    "%s: stop it first, or give this one its own --state",
                    dir);
   }
-  return 0;
+  return fd;
 }
 
 static int
@@ -134,11 +161,8 @@ run_sql (struct store *s, const char *sql, char *why, size_t why_size)
 {
   if (sqlite3_exec (s->db, sql, NULL, NULL, NULL) == SQLITE_OK)
     return 0;
-  snprintf (why, why_size,
-            "cannot use %s: %s; restore it from a backup, or "
-            "give --state another directory",
-            s->path, sqlite3_errmsg (s->db));
-  return -1;
+  return refuse (why, why_size, "cannot use %s: %s; %s", s->path,
+                 sqlite3_errmsg (s->db), advice (s));
 }
 
 /* The first column of the first row; -1 where there is none. */
@@ -167,20 +191,20 @@ static int
 check (struct store *s, bool *empty, char *why, size_t why_size)
 {
   sqlite3_int64 id = 0, version = 0, tables = 0;
-  char integrity[200] = "it cannot be read";
+  char integrity[200];
 
   if (ask_sql (s, "PRAGMA integrity_check(1)", NULL, integrity,
-               sizeof integrity) == -1 ||
-      strcmp (integrity, "ok") != 0)
-    return refuse (why, why_size,
-                   "the database %s is damaged (%s): restore it from "
-                   "a backup",
-                   s->path, integrity);
+               sizeof integrity) == -1)
+    return refuse (why, why_size, "cannot read %s: %s; %s", s->path,
+                   sqlite3_errmsg (s->db), advice (s));
+  if (strcmp (integrity, "ok") != 0)
+    return refuse (why, why_size, "cannot use %s: %s; %s", s->path, integrity,
+                   STORE_DAMAGED);
   if (ask_sql (s, "SELECT count(*) FROM sqlite_master", &tables, NULL, 0) ||
       ask_sql (s, "PRAGMA application_id", &id, NULL, 0) ||
       ask_sql (s, "PRAGMA user_version", &version, NULL, 0))
-    return refuse (why, why_size, "cannot read %s: %s", s->path,
-                   sqlite3_errmsg (s->db));
+    return refuse (why, why_size, "cannot read %s: %s; %s", s->path,
+                   sqlite3_errmsg (s->db), advice (s));
   *empty = tables == 0;
   if (*empty)
     return 0;
@@ -197,11 +221,19 @@ check (struct store *s, bool *empty, char *why, size_t why_size)
   return 0;
 }
 
-/* What it is, for whoever opens it next. */
+/* What it is, for whoever opens it next.  (A file system that is full need not be
+ * written to where it says so already.)
+ */
 static int
 mark (struct store *s, char *why, size_t why_size)
 {
+  sqlite3_int64 id = 0, version = 0;
   char sql[200];
+
+  if (ask_sql (s, "PRAGMA application_id", &id, NULL, 0) == 0 &&
+      ask_sql (s, "PRAGMA user_version", &version, NULL, 0) == 0 &&
+      id == APPLICATION_ID && version == SCHEMA_VERSION)
+    return 0;
 
   snprintf (sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d",
             APPLICATION_ID, SCHEMA_VERSION);
@@ -230,8 +262,9 @@ open_db (struct store *s, char *why, size_t why_size)
   if (sqlite3_open_v2 (s->path, &s->db,
                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
                        NULL) != SQLITE_OK)
-    return refuse (why, why_size, "cannot open %s: %s", s->path,
-                   s->db ? sqlite3_errmsg (s->db) : "out of memory");
+    return refuse (why, why_size, "cannot open %s: %s; %s", s->path,
+                   s->db ? sqlite3_errmsg (s->db) : "out of memory",
+                   s->db ? advice (s) : store_advice (SQLITE_NOMEM, 0));
   sqlite3_busy_timeout (s->db, 1000);
   /* Exclusive: sqlite3 and backup tools find it locked while weftd runs.  A
    * database that is refused is left as it is.
@@ -256,6 +289,20 @@ open_db (struct store *s, char *why, size_t why_size)
   return 0;
 }
 
+static int
+refuse_half (const struct store *s, char *why, size_t why_size)
+{
+  char path[sizeof s->dir + sizeof RESTORING + 1];
+
+  snprintf (path, sizeof path, "%s/%s", s->dir, RESTORING);
+  if (access (path, F_OK) == -1)
+    return 0;
+  return refuse (why, why_size,
+                 "a restore of the state directory %s was broken off: run the "
+                 "same weftd --restore once more",
+                 s->dir);
+}
+
 struct store *
 store_open (const char *dir, char *why, size_t why_size)
 {
@@ -268,7 +315,9 @@ store_open (const char *dir, char *why, size_t why_size)
   pthread_cond_init (&s->work, NULL);
   snprintf (s->dir, sizeof s->dir, "%s", dir);
   snprintf (s->path, sizeof s->path, "%s/weftd.db", s->dir);
-  if (take_lock (s, dir, why, why_size) || open_db (s, why, why_size)) {
+  s->lock_fd = store_lock (dir, why, why_size);
+  if (s->lock_fd == -1 || refuse_half (s, why, why_size) ||
+      open_db (s, why, why_size)) {
     store_close (s);
     return NULL;
   }
@@ -295,25 +344,23 @@ store_load (struct store *s,
                           "SELECT kind, key, json FROM record "
                           "ORDER BY kind, key",
                           -1, &stmt, NULL) != SQLITE_OK)
-    return refuse (why, why_size, "cannot read %s: %s", s->path,
-                   sqlite3_errmsg (s->db));
+    return refuse (why, why_size, "cannot read %s: %s; %s", s->path,
+                   sqlite3_errmsg (s->db), advice (s));
   while ((r = sqlite3_step (stmt)) == SQLITE_ROW) {
     const char *kind = (const char *) sqlite3_column_text (stmt, 0);
     const char *key = (const char *) sqlite3_column_text (stmt, 1);
 
     if (each (opaque, kind, key, (const char *) sqlite3_column_text (stmt, 2),
               reason, sizeof reason) == -1) {
-      snprintf (why, why_size,
-                "the record %s %s in %s makes no sense: %s; "
-                "restore the database from a backup",
-                kind, key, s->path, reason);
+      snprintf (why, why_size, "the record %s %s in %s makes no sense: %s; %s",
+                kind, key, s->path, reason, STORE_DAMAGED);
       sqlite3_finalize (stmt);
       return -1;
     }
   }
   if (r != SQLITE_DONE)
-    snprintf (why, why_size, "cannot read %s: %s", s->path,
-              sqlite3_errmsg (s->db));
+    snprintf (why, why_size, "cannot read %s: %s; %s", s->path,
+              sqlite3_errmsg (s->db), advice (s));
   sqlite3_finalize (stmt);
   return r == SQLITE_DONE ? 0 : -1;
 }
@@ -358,6 +405,87 @@ free_txns (struct txns *txns)
   }
 }
 
+static char *
+quote (const unsigned char *text)
+{
+  json_t *json = json_string ((const char *) text);
+  char *quoted = json_dumps (json, JSON_ENCODE_ANY);
+
+  if (quoted == NULL)
+    abort ();
+  json_decref (json);
+  return quoted;
+}
+
+/* The records of all kinds but some, as a JSON list of [kind, key, record]. */
+static char *
+dump_records (struct store *s)
+{
+  sqlite3_stmt *stmt;
+  size_t size;
+  char *text = NULL, *kind, *key;
+  FILE *f = open_memstream (&text, &size);
+  unsigned count = 0;
+  int r;
+
+  if (f == NULL)
+    return NULL;
+  r = sqlite3_prepare_v2 (s->db,
+                          "SELECT kind, key, json FROM record WHERE kind NOT "
+                          "IN (" STORE_NOT_DUMPED ") ORDER BY kind, key",
+                          -1, &stmt, NULL);
+  fputc ('[', f);
+  while (r == SQLITE_OK && (r = sqlite3_step (stmt)) == SQLITE_ROW) {
+    kind = quote (sqlite3_column_text (stmt, 0));
+    key = quote (sqlite3_column_text (stmt, 1));
+    fprintf (f, "%s[%s,%s,%s]", count++ ? "," : "", kind, key,
+             sqlite3_column_text (stmt, 2));
+    free (kind);
+    free (key);
+    r = SQLITE_OK;
+  }
+  fputc (']', f);
+  sqlite3_finalize (stmt);
+  if (fclose (f) == 0 && r == SQLITE_DONE)
+    return text;
+  free (text);
+  return NULL;
+}
+
+/* Store these.  While there is no room it is tried again, until weftd is to end. */
+static int
+execute_all (struct store *s, const struct txns *batch)
+{
+  char text[512];
+  struct store_txn *t;
+  bool closing = false;
+
+  for (;;) {
+    if (execute (s, batch) == 0)
+      text[0] = '\0';
+    else if (is_stalled (s))
+      snprintf (text, sizeof text, "cannot write to %.200s: %s; %s", s->path,
+                sqlite3_errmsg (s->db), advice (s));
+    else
+      return -1;
+    pthread_mutex_lock (&s->lock);
+    memcpy (s->stalled, text, sizeof text);
+    closing = s->closing;
+    pthread_mutex_unlock (&s->lock);
+    if (text[0] == '\0')
+      break;
+    if (closing)
+      return -1;
+    sqlite3_exec (s->db, "ROLLBACK", NULL, NULL, NULL);
+    s->done (s->opaque); /* it is told of */
+    usleep (STALL_MS * 1000);
+  }
+  STAILQ_FOREACH (t, batch, link)
+    if (t->dumps)
+      t->dump = dump_records (s);
+  return 0;
+}
+
 static void *
 run (void *opaque)
 {
@@ -376,15 +504,16 @@ run (void *opaque)
     if (STAILQ_EMPTY (&batch))
       return NULL; /* closing, and nothing is left */
 
-    r = execute (s, &batch);
+    r = execute_all (s, &batch);
     if (r == -1)
-      snprintf (error, sizeof error, "cannot write to %.200s: %s", s->path,
-                sqlite3_errmsg (s->db));
+      snprintf (error, sizeof error, "cannot write to %.200s: %s; %s", s->path,
+                sqlite3_errmsg (s->db), advice (s));
     pthread_mutex_lock (&s->lock);
     if (r == 0)
       STAILQ_CONCAT (&s->durable, &batch);
-    else
+    else {
       memcpy (s->error, error, sizeof error);
+    }
     pthread_mutex_unlock (&s->lock);
     s->done (s->opaque);
     if (r == -1)
@@ -392,6 +521,34 @@ run (void *opaque)
   }
   free_txns (&batch);
   return NULL;
+}
+
+int
+store_fill (struct store *s, struct store_txn *t, char *why, size_t why_size)
+{
+  struct txns one = STAILQ_HEAD_INITIALIZER (one);
+  int r;
+
+  STAILQ_INSERT_TAIL (&one, t, link);
+  r = execute (s, &one);
+  if (r == -1)
+    refuse (why, why_size, "cannot write to %s: %s; %s", s->path,
+            sqlite3_errmsg (s->db), advice (s));
+  free_txns (&one);
+  return r;
+}
+
+bool
+store_stalled (struct store *s, char *text, size_t size)
+{
+  bool stalled;
+
+  pthread_mutex_lock (&s->lock);
+  stalled = s->stalled[0] != '\0';
+  if (stalled)
+    snprintf (text, size, "%s", s->stalled);
+  pthread_mutex_unlock (&s->lock);
+  return stalled;
 }
 
 int

@@ -36,6 +36,11 @@ struct store_txn {
   struct store_op *ops;
   size_t count, room;
   void *owner; /* the caller's own */
+  /* Wanted: all records but some kinds (STORE_NOT_DUMPED), as they are when this one and all
+   * before are durable: a JSON list of [kind, key, record].  NULL: they can't be read.
+   */
+  bool dumps;
+  char *dump;
 };
 
 struct store_txn *store_txn_new (void);
@@ -46,6 +51,31 @@ void store_txn_add (struct store_txn *t, const char *kind, const char *key,
 /* The same of an object, which is let go. */
 void store_txn_put (struct store_txn *t, const char *kind, const char *key,
                     json_t *object);
+
+/* What is to be done about an error of SQLite (its code, with the errno that went with
+ * it), as the end of a sentence.
+ */
+const char *store_advice (int code, int error);
+#define STORE_NO_ROOM                                                          \
+  "make room in its file system: nothing is lost, and weftd goes on by itself"
+#define STORE_DAMAGED                                                          \
+  "it is damaged: put a backup in its place by weftd --restore FILE "          \
+  "--replace "                                                                 \
+  "(weftd(8), BACKUP AND RESTORE)"
+#define STORE_FORBIDDEN                                                        \
+  "weftd's user may not read and write it: see its owner and mode"
+#define STORE_IN_USE                                                           \
+  "another program has it open: end that (sqlite3, a tool that makes copies)"
+#define STORE_OTHER                                                            \
+  "it does not look like a database of weftd's: give --state another "         \
+  "directory, or see what was done to the file"
+/* Says that the file system of this directory has little room; "": it has enough. */
+void store_room (const char *dir, char *text, size_t size);
+
+/* Take the lock of the directory, which is made if need be: its descriptor, or -1 with a
+ * sentence in why.
+ */
+int store_lock (const char *dir, char *why, size_t why_size);
 
 /* Open or make the store in the directory `dir`, which is made if need be, and
  * check it.  Only one process has it open at a time.  NULL: a sentence in why.
@@ -77,5 +107,16 @@ void store_submit (struct store *s, struct store_txn *t);
 struct store_txn *store_take (struct store *s);
 /* NULL, or why the store has failed. */
 const char *store_error (struct store *s);
+/* Is nothing stored just now, for there is no room?  text: why, and what to do. */
+bool store_stalled (struct store *s, char *text, size_t size);
+
+/* What is of no use in a backup, or a secret that is to be made anew: logins and tokens,
+ * answers that are kept to be given again, events of the page.
+ */
+#define STORE_NOT_DUMPED                                                       \
+  "'login', 'token', 'node-token', 'idempotency', 'event'"
+/* Before it is started: store these, which are taken over. */
+int store_fill (struct store *s, struct store_txn *t, char *why,
+                size_t why_size);
 
 #endif /* WEFT_STORE_H */

@@ -27,6 +27,7 @@
 #include "log.h"
 #include "loop.h"
 #include "common/notify.h"
+#include "restore.h"
 #include "routes.h"
 #include "store.h"
 #include "tls.h"
@@ -42,9 +43,9 @@
 #define CERTIFICATE_DAYS_MAX 365
 
 struct options {
-  const char *state, *port_file, *pid_file, *ui;
+  const char *state, *port_file, *pid_file, *ui, *restore, *passphrase_file;
   struct http_options http;
-  bool no_login, setup;
+  bool no_login, setup, replace;
   unsigned certificate_days;
   struct ca_networks networks;
   char openapi[4096];
@@ -74,6 +75,14 @@ static const char usage[] =
   "users\n"
   "  --ui DIR            serve the page from DIR (default: $WEFT_UI_DIR, or\n"
   "                      the installed one)\n"
+  "  --restore FILE      put a backup (weftctl backup) in the place of the "
+  "state, "
+  "and\n"
+  "                      end; weftd is not to run meanwhile\n"
+  "  --passphrase-file FILE  the backup's passphrase, in the first line; -: of "
+  "stdin\n"
+  "                      (default: ask on the terminal)\n"
+  "  --replace           restore though there is a state, which is kept aside\n"
   "  --list-routes       print each method and path of the API, and end\n"
   "  --help              print this, and end\n"
   "  --version           print the version, and end\n";
@@ -204,10 +213,13 @@ static int
 parse_options (int argc, char **argv, struct options *o)
 {
   enum {
-    STATE = 256, /* the first four are taken as they are */
+    STATE = 256, /* the first six are taken as they are */
     PORT_FILE,
     PID_FILE,
     UI,
+    RESTORE,
+    PASSPHRASE_FILE,
+    REPLACE,
     LISTEN,
     HOST_NAME,
     CA_NETWORK,
@@ -229,12 +241,16 @@ parse_options (int argc, char **argv, struct options *o)
     { "no-login", no_argument, NULL, NO_LOGIN },
     { "setup", no_argument, NULL, SETUP },
     { "ui", required_argument, NULL, UI },
+    { "restore", required_argument, NULL, RESTORE },
+    { "passphrase-file", required_argument, NULL, PASSPHRASE_FILE },
+    { "replace", no_argument, NULL, REPLACE },
     { "list-routes", no_argument, NULL, LIST },
     { "help", no_argument, NULL, HELP },
     { "version", no_argument, NULL, VERSION_ },
     { NULL, 0, NULL, 0 }
   };
-  const char **texts[] = { &o->state, &o->port_file, &o->pid_file, &o->ui };
+  const char **texts[] = { &o->state, &o->port_file, &o->pid_file,
+                           &o->ui,    &o->restore,   &o->passphrase_file };
   int option;
 
   while ((option = getopt_long (argc, argv, "", longs, NULL)) != -1)
@@ -243,6 +259,8 @@ parse_options (int argc, char **argv, struct options *o)
     case PORT_FILE:
     case PID_FILE:
     case UI:
+    case RESTORE:
+    case PASSPHRASE_FILE:
       *texts[option - STATE] = optarg;
       break;
     case LISTEN:
@@ -270,6 +288,9 @@ parse_options (int argc, char **argv, struct options *o)
     case SETUP:
       o->setup = true;
       break;
+    case REPLACE:
+      o->replace = true;
+      break;
     case LIST:
       for (size_t i = 0; routes_at (i) != NULL; i++)
         printf ("%s %s\n", routes_at (i)->method, routes_at (i)->pattern);
@@ -289,6 +310,12 @@ parse_options (int argc, char **argv, struct options *o)
   if (o->state == NULL || o->state[0] == '\0')
     return bad_usage ("--state is missing: give a directory for %s",
                       "weftd's database");
+  if (o->restore)
+    return restore_run (
+      &(const struct restore) { .state = o->state,
+                                .file = o->restore,
+                                .passphrase_file = o->passphrase_file,
+                                .replace = o->replace });
   if (check_listeners (o) != 0)
     return EXIT_FAILURE;
   find_files (o);

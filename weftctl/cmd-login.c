@@ -39,24 +39,33 @@ secret_ask (const struct args *args, const char *option, const char *question,
 }
 
 int
-password_ask (const struct args *args, bool twice, char **password)
+secret_ask_twice (const struct args *args, const char *option,
+                  const char *question, const char *what, char **secret)
 {
   char *again;
-  int r = secret_ask (args, "password-file", "Password:", "a password",
-                      password);
+  int r = secret_ask (args, option, question, what, secret);
 
-  if (r != EXIT_OK || !twice || args_value (args, "password-file"))
+  if (r != EXIT_OK || args_value (args, option))
     return r;
   again = ask_word ("Once more:", true);
-  if (again && strcmp (again, *password) == 0) {
+  if (again && strcmp (again, *secret) == 0) {
     secret_free (again);
     return EXIT_OK;
   }
   secret_free (again);
-  secret_free (*password);
-  *password = NULL;
-  ctl_error ("these are two different passwords; nothing was changed");
+  secret_free (*secret);
+  *secret = NULL;
+  ctl_error ("it was typed in two different ways; nothing was changed");
   return EXIT_FAILED;
+}
+
+int
+password_ask (const struct args *args, bool twice, char **password)
+{
+  return twice ? secret_ask_twice (args, "password-file",
+                                   "Password:", "a password", password)
+               : secret_ask (args, "password-file", "Password:", "a password",
+                             password);
 }
 
 /* End the login that the client's cookie stands for. */

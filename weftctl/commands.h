@@ -17,6 +17,7 @@ extern command_run cmd_array_replace, cmd_array_spare, cmd_array_bad_ranges;
 extern command_run cmd_array_accept_loss, cmd_array_set, cmd_array_import;
 extern command_run cmd_array_service, cmd_array_leases, cmd_array_allow;
 extern command_run cmd_array_deny;
+extern command_run cmd_backup, cmd_revocations_confirm;
 extern command_run cmd_ca_show, cmd_ca_rotate, cmd_ca_retire;
 extern command_run cmd_rebuild_ls, cmd_rebuild_pause, cmd_rebuild_resume;
 extern command_run cmd_rebuild_cancel, cmd_rebuild_join, cmd_rebuild_rate;

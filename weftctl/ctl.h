@@ -171,6 +171,9 @@ int secret_read (const char *path, char **secret);
 void secret_free (char *secret);
 /* A password by --password-file, or asked for on the terminal. */
 int password_ask (const struct args *args, bool twice, char **password);
+/* A new secret: of the file that `option` names, or typed twice; `what` names it. */
+int secret_ask_twice (const struct args *args, const char *option,
+                      const char *question, const char *what, char **secret);
 
 /* call.c */
 

@@ -64,6 +64,9 @@ refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
     return false;
   a = cluster_array_by_uuid (c, hb->array);
   if (a == NULL) {
+    /* By the backup it had no place; an array was made of it since. */
+    if (d && d->array == NULL && c->identity.backup_wall_ms)
+      cluster_disk_drop (c, d);
     cluster_import_note (c, hb);
     cluster_uuid_text (hb->array, text);
     cluster_refuse (c, op, CLUSTER_CONFLICT, "unknown-array",
@@ -113,6 +116,28 @@ refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
   else
     return false;
   return true;
+}
+
+/* An array that is not restored from a backup yet: what its disks say is kept, and they
+ * are told nothing.  Nor are disks that were its members by the backup, whatever they say
+ * now.  A generation that any disk has seen was used.
+ */
+static bool
+refuse_restoring (struct cluster *c, uint64_t op, const struct cluster_disk *d,
+                  const struct cluster_disk_heartbeat *hb)
+{
+  const struct cluster_array *a = cluster_array_by_uuid (c, hb->array);
+
+  if (hb->generation > c->identity.generation && cluster_restoring (c)) {
+    c->identity.generation = hb->generation + 1;
+    cluster_put_identity (c);
+  }
+  if (a && a->rec.restoring) {
+    if (hb->has_place)
+      cluster_import_note (c, hb);
+    return cluster_refuse_restoring (c, op, a);
+  }
+  return d && d->array && cluster_refuse_restoring (c, op, d->array);
 }
 
 /* A node that is known by its certificate may be as bad as any: it is not to
@@ -294,6 +319,7 @@ cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
   return !cluster_doubt_nonsense (c, op, hb) &&
          !refuse_foreign (c, op, d, hb) &&
          !(d && refuse_elsewhere (c, op, d, hb)) &&
+         !refuse_restoring (c, op, d, hb) &&
          !cluster_doubt_disk (c, op, d, hb) && !refuse_array (c, op, d, hb) &&
          !(d && (contend (c, op, d, hb) || refuse_old (c, op, d, hb))) &&
          !refuse_truncated (c, op, d, hb);

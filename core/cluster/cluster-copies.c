@@ -346,6 +346,8 @@ cluster_array_state (const struct cluster_array *a)
 
   if (!a->rec.ready)
     return "creating";
+  if (a->rec.restoring)
+    return "failed";
   cluster_array_exposure (a, NULL, &unreachable, NULL);
   if (unreachable > 0)
     return "failed";

@@ -55,7 +55,7 @@ cluster_disk_forget_refused (struct cluster *c, uint64_t op,
 }
 
 void
-cluster_disk_remove (struct cluster *c, struct cluster_disk *d)
+cluster_disk_drop (struct cluster *c, struct cluster_disk *d)
 {
   struct waiting *w, *next;
 
@@ -65,10 +65,16 @@ cluster_disk_remove (struct cluster *c, struct cluster_disk *d)
                       "the disk was forgotten just now: try again");
       cluster_wait_end (c, w);
     }
+  cluster_drop_disk (c, d);
+}
+
+void
+cluster_disk_remove (struct cluster *c, struct cluster_disk *d)
+{
   cluster_log (c, CLUSTER_INFO, "disk", d->rec.path,
                "Disk %.200s of node %s was forgotten.", d->rec.path,
                d->rec.node);
-  cluster_drop_disk (c, d);
+  cluster_disk_drop (c, d);
 }
 
 void

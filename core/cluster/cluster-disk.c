@@ -423,7 +423,7 @@ cluster_disk_tick (struct cluster *c, struct cluster_disk *d)
     return;
   d->alive = false;
   cluster_changed_disk (c, d);
-  if (d->array && !cluster_disk_is_name (d)) {
+  if (d->array && !d->array->rec.restoring && !cluster_disk_is_name (d)) {
     cluster_log (c,
                  cluster_node_in_maintenance (c, d->rec.node) ? CLUSTER_INFO
                                                               : CLUSTER_WARNING,

@@ -11,8 +11,8 @@
  *   it has no part in what the array is.
  * - A member, or who writes, may be right when it first speaks after weftd's start.
  *   It is refused, and its array stands still: no session begins, no member goes out
- *   or comes back.  Who has the array attached works on.  An administrator puts the
- *   newest database back, or shuts the node out.
+ *   or comes back.  Who has the array attached works on.  An administrator restores
+ *   weftd, if the database is a backup (cluster-restore.c), or shuts the node out.
  * - When two nodes say so, or the only one that there is, the database is old, and
  *   weftd takes no changes at all.
  *
@@ -105,8 +105,8 @@ refuse (struct cluster *c, uint64_t op, struct cluster_doubt *doubt,
                  "%s says: %s. %s Otherwise node %s is not to be trusted: "
                  "weftctl node revoke %s shuts it out.",
                  who, claim,
-                 open ? "If weftd's database was restored from a backup, put "
-                        "the newest one back."
+                 open ? "If weftd's database is an older copy that was put "
+                        "back, restore it by: weftd --restore."
                       : "That can't be, and it is refused: start the process "
                         "there again.",
                  node, node);
@@ -117,8 +117,8 @@ refuse (struct cluster *c, uint64_t op, struct cluster_doubt *doubt,
   if (open)
     *problem = cluster_defer (
       c, op, CLUSTER_UNAVAILABLE, "doubted", HEARTBEAT_MS,
-      "%s says: %s: put weftd's newest database back if this one "
-      "was restored from a backup",
+      "%s says: %s: if weftd's database is an older copy that was put back, "
+      "restore it by weftd --restore",
       who, claim);
   else
     *problem = cluster_refuse (
@@ -290,6 +290,8 @@ cluster_doubt_session (struct cluster *c, uint64_t op,
   uint64_t epoch = hb->epoch > hb->prepared ? hb->epoch : hb->prepared;
   char claim[sizeof s->doubt.claim], who[320];
 
+  if (cluster_refuse_restoring (c, op, a))
+    return true;
   if (hb->epoch <= a->rec.epoch &&
       hb->prepared <= cluster_array_wanted_epoch (a)) {
     if (s->doubt.kind) {
@@ -320,15 +322,21 @@ cluster_array_doubted (const struct cluster *c, const struct cluster_array *a,
   uint64_t others;
   unsigned m;
 
+  if (a->rec.restoring) {
+    if (text)
+      snprintf (text, size, "it is not restored from the backup yet: %s",
+                a->waits[0] ? a->waits : "its members have not spoken yet");
+    return true;
+  }
   for (m = 0; m < a->layout.members; m++)
     if (a->disk[m]->doubt.kind == CLUSTER_DOUBT_OPEN)
       break;
   if (m < a->layout.members) {
     if (text)
       snprintf (text, size,
-                "member %u (%s) says: %s; if weftd's database was restored "
-                "from a backup, put the newest one back; if not, shut the node "
-                "out (weftctl node revoke %s)",
+                "member %u (%s) says: %s; if weftd's database is an older copy "
+                "that was put back, restore it by weftd --restore; if not, the "
+                "node is not to be trusted (weftctl node revoke %s)",
                 m, cluster_disk_words (a->disk[m], words, sizeof words),
                 a->disk[m]->doubt.claim, a->disk[m]->rec.node);
     return true;
@@ -337,13 +345,13 @@ cluster_array_doubted (const struct cluster *c, const struct cluster_array *a,
     writer = cluster_writer_next (a, writer);
   if (writer) {
     if (text)
-      snprintf (text, size,
-                "node %s, process %" PRIu64
-                ", which writes, says: %s; if weftd's database was restored "
-                "from a backup, put the newest one back; if not, end that "
-                "session (weftctl session evict %016" PRIx64 ")",
-                writer->rec.node, writer->rec.pid, writer->doubt.claim,
-                writer->rec.id);
+      snprintf (
+        text, size,
+        "node %s, process %" PRIu64
+        ", which writes, says: %s; if weftd's database is an older copy "
+        "that was put back, restore it by weftd --restore; if not, end "
+        "that session (weftctl session evict %016" PRIx64 ")",
+        writer->rec.node, writer->rec.pid, writer->doubt.claim, writer->rec.id);
     return true;
   }
   if (!cluster_rounds_alone (c, a, &m, &others))

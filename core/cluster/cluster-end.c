@@ -35,13 +35,13 @@ cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id)
     refuse_gone (c, op, s);
   else if (cluster_refuse_read_only (c, op))
     ;
-  else if (c->live_ms < MEMBER_TTL_MS)
+  else if (c->live_ms < MEMBER_TTL_MS || cluster_restoring (c))
     /* The session may be a good one which an old database does not have.  If so,
      * members will soon show that the database is old.
      */
     cluster_refuse (c, op, CLUSTER_UNAVAILABLE, "starting",
-                    "weftd was just started and has not heard of its members "
-                    "yet: ask again");
+                    "weftd was just started, or restored from a backup, and "
+                    "has not heard of its members yet: ask again");
   else
     cluster_refuse (c, op, CLUSTER_GONE, "over",
                     "there is no session %016" PRIx64 ": it ended long ago, or "

@@ -28,9 +28,6 @@
 #include "cluster-import.h"
 #include "cluster-internal.h"
 
-/* A disk that was refused asks again every few seconds. */
-#define FOREIGN_LIVE_MS 15000
-
 typedef struct cluster_disk_heartbeat heartbeat;
 
 static uint64_t

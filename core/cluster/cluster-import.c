@@ -49,12 +49,29 @@ drop (struct cluster *c, struct cluster_foreign *f)
   free (f);
 }
 
+/* The highest round that another in-sync member of its array has said before. */
+static uint64_t
+ahead (const struct cluster *c, const struct cluster_disk_heartbeat *hb)
+{
+  const struct cluster_foreign *f;
+  uint64_t round = 0;
+
+  TAILQ_FOREACH (f, &c->foreigns, link)
+    if (cluster_uuid_equal (f->hb.array, hb->array) &&
+        f->hb.position != hb->position && f->hb.position < ARRAY_MEMBERS_MAX &&
+        c->live_ms - f->last_live_ms < FOREIGN_LIVE_MS &&
+        f->hb.states[f->hb.position] == MEMBER_IN_SYNC && f->hb.round > round)
+      round = f->hb.round;
+  return round;
+}
+
 /* The list is in the order in which they were last heard. */
 void
 cluster_import_note (struct cluster *c, const struct cluster_disk_heartbeat *hb)
 {
   struct cluster_foreign *f, *known = NULL;
-  unsigned count = 0;
+  /* All disks of arrays that are to be restored are heard. */
+  unsigned count = 0, max = cluster_restoring (c) ? DISKS_MAX : FOREIGNS_MAX;
 
   TAILQ_FOREACH (f, &c->foreigns, link) {
     count++;
@@ -67,13 +84,27 @@ cluster_import_note (struct cluster *c, const struct cluster_disk_heartbeat *hb)
   if (known)
     TAILQ_REMOVE (&c->foreigns, known, link);
   else {
-    if (count >= FOREIGNS_MAX)
+    if (count >= max)
       drop (c, TAILQ_FIRST (&c->foreigns));
     known = alloc_zeroed (sizeof *known);
   }
+  if (known->last_live_ms == 0 ||
+      c->live_ms - known->last_live_ms >= FOREIGN_LIVE_MS)
+    known->first_live_ms = c->live_ms;
+  known->ahead = ahead (c, hb);
   known->hb = *hb;
   known->last_live_ms = c->live_ms;
   TAILQ_INSERT_TAIL (&c->foreigns, known, link);
+}
+
+void
+cluster_import_forget (struct cluster *c, const uint8_t array[16])
+{
+  struct cluster_foreign *f, *next;
+
+  TAILQ_FOREACH_SAFE (f, &c->foreigns, link, next)
+    if (cluster_uuid_equal (f->hb.array, array))
+      drop (c, f);
 }
 
 void
@@ -88,24 +119,31 @@ cluster_import_tick (struct cluster *c)
 
 /* ---- Doing it. ---- */
 
-static void
-make_disk (struct cluster *c, const struct cluster_input *in,
-           const struct cluster_disk_heartbeat *hb, unsigned m,
-           struct cluster_array *a)
+void
+cluster_import_key (const uint8_t random[KEY_BYTES], const uint8_t uuid[16],
+                    unsigned m, uint8_t key[KEY_BYTES])
 {
-  struct cluster_disk *d = alloc_zeroed (sizeof *d);
-  struct cluster_disk_record *r = &d->rec;
   uint8_t text[17], sum[EVP_MAX_MD_SIZE];
   unsigned length = 0;
 
-  /* This is as good as fresh random bytes for each of the disks. */
-  memcpy (text, hb ? hb->uuid : a->rec.uuid, 16);
+  memcpy (text, uuid, 16);
   text[16] = (uint8_t) m;
-  if (HMAC (EVP_sha256 (), in->random, sizeof in->random, text, sizeof text,
-            sum, &length) == NULL ||
+  if (HMAC (EVP_sha256 (), random, KEY_BYTES, text, sizeof text, sum,
+            &length) == NULL ||
       length != KEY_BYTES)
     abort ();
-  memcpy (r->key, sum, KEY_BYTES);
+  memcpy (key, sum, KEY_BYTES);
+}
+
+void
+cluster_import_disk (struct cluster *c, const struct cluster_input *in,
+                     const struct cluster_disk_heartbeat *hb, unsigned m,
+                     struct cluster_array *a)
+{
+  struct cluster_disk *d = alloc_zeroed (sizeof *d);
+  struct cluster_disk_record *r = &d->rec;
+
+  cluster_import_key (in->random, hb ? hb->uuid : a->rec.uuid, m, r->key);
   if (hb) {
     memcpy (r->uuid, hb->uuid, 16);
     memcpy (r->node, hb->node, sizeof r->node);
@@ -138,7 +176,7 @@ make_member (struct cluster *c, const struct cluster_input *in,
   const struct cluster_import_place *p = &plan->place[m];
   struct cluster_member *member = &a->rec.member[m];
 
-  make_disk (c, in, p->disk, m, a);
+  cluster_import_disk (c, in, p->disk, m, a);
   member->state = p->state;
   member->fence = member->lapse = member->life = a->rec.epoch;
   cluster_member_since (c, a, m);
@@ -249,7 +287,6 @@ cluster_array_import (struct cluster *c, const struct cluster_input *in,
 {
   struct cluster_import_plan plan;
   struct cluster_array *a;
-  struct cluster_foreign *f, *next;
 
   cluster_begin (c, in);
   if (!cluster_array_import_refused (c, in->op, import, &plan)) {
@@ -260,9 +297,7 @@ cluster_array_import (struct cluster *c, const struct cluster_input *in,
     cluster_put_identity (c);
     a = make_array (c, in, import, &plan);
     log_import (c, a, &plan);
-    TAILQ_FOREACH_SAFE (f, &c->foreigns, link, next)
-      if (cluster_uuid_equal (f->hb.array, import->array))
-        drop (c, f);
+    cluster_import_forget (c, import->array);
     cluster_reply_array (c, in->op, a);
   }
   cluster_end (c);

@@ -83,6 +83,8 @@
 #define SEQUENCE_MS 10000
 /* What two nodes say within so long is said by both. */
 #define DOUBT_MS 60000
+/* A disk that was refused asks again every few seconds. */
+#define FOREIGN_LIVE_MS 15000
 
 enum waiting_kind {
   WAIT_DISK,      /* a disk's long poll */
@@ -184,6 +186,8 @@ struct cluster {
   struct cluster_identity identity;
   bool has_identity, started;
   char read_only[512]; /* why weftd takes no changes; "": it takes them */
+  char room
+    [256]; /* that there is little room for its state; "": there is enough */
   struct cluster_disks disks;
   void *disks_by_uuid; /* a tree (tsearch) of pointers to their UUIDs */
   struct cluster_arrays arrays;
@@ -379,6 +383,11 @@ void cluster_problem_holder (struct cluster_problem *p,
 /* The array of this name; NULL: there is none, which refuses. */
 struct cluster_array *
 cluster_array_find_or_refuse (struct cluster *c, uint64_t op, const char *name);
+/* Refuse for now, if the array is not restored from a backup yet.  True: refused. */
+bool cluster_refuse_restoring (struct cluster *c, uint64_t op,
+                               const struct cluster_array *a);
+/* Is any array not restored yet? */
+bool cluster_restoring (const struct cluster *c);
 /* Refuse, if weftd takes no changes.  NULL: it does. */
 struct cluster_problem *cluster_refuse_read_only (struct cluster *c,
                                                   uint64_t op);
@@ -1131,8 +1140,19 @@ bool cluster_array_import_refused (struct cluster *c, uint64_t op,
 /* Keep what a disk that is not ours says of itself. */
 void cluster_import_note (struct cluster *c,
                           const struct cluster_disk_heartbeat *hb);
-/* Drop what was said long ago. */
+/* Drop what was said long ago; what disks of this array have said. */
 void cluster_import_tick (struct cluster *c);
+void cluster_import_forget (struct cluster *c, const uint8_t array[16]);
+/* As good as fresh random bytes for each disk, or for each member of an array. */
+void cluster_import_key (const uint8_t random[KEY_BYTES],
+                         const uint8_t uuid[16], unsigned m,
+                         uint8_t key[KEY_BYTES]);
+/* Make the record of a member's disk, as the disk says; hb NULL: one that stands for a
+ * disk that is not there.
+ */
+void cluster_import_disk (struct cluster *c, const struct cluster_input *in,
+                          const struct cluster_disk_heartbeat *hb, unsigned m,
+                          struct cluster_array *a);
 /* Does this disk, which says that it is a member of the array, describe the array
  * as the disks did from which it was imported?
  */
@@ -1164,8 +1184,15 @@ void cluster_disk_tick (struct cluster *c, struct cluster_disk *d);
 /* Refuse, if the disk can't be forgotten.  True: refused. */
 bool cluster_disk_forget_refused (struct cluster *c, uint64_t op,
                                   const uint8_t uuid[16]);
-/* Forget the disk. */
+/* Forget the disk; cluster_disk_drop: without a word in the log. */
 void cluster_disk_remove (struct cluster *c, struct cluster_disk *d);
+void cluster_disk_drop (struct cluster *c, struct cluster_disk *d);
+
+/* cluster-restore.c */
+/* At the start: the database is a backup that was put in place. */
+void cluster_restore_begin (struct cluster *c, const struct cluster_input *in);
+/* Restore each array of which enough members were heard. */
+void cluster_restore_tick (struct cluster *c, const struct cluster_input *in);
 
 /* cluster-array.c */
 /* Refuse, if the array can't be made, its loss not accepted, or it not be deleted.

@@ -270,7 +270,8 @@ shut_sessions (struct cluster *c, const char *name, const char *by)
   struct cluster_session *s;
 
   TAILQ_FOREACH (s, &c->sessions, link) {
-    if (s->rec.ended || strcmp (s->rec.node, name) != 0)
+    if (s->rec.ended || strcmp (s->rec.node, name) != 0 ||
+        s->array->rec.restoring)
       continue;
     if (c->read_only[0])
       cluster_over_add (c, s->array, s->rec.id, true);

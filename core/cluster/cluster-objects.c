@@ -80,6 +80,12 @@ cluster_nodes (const struct cluster *c)
   return &c->nodes;
 }
 
+void
+cluster_note_room (struct cluster *c, const char *text)
+{
+  cluster_text_copy (c->room, sizeof c->room, text);
+}
+
 const char *
 cluster_read_only (const struct cluster *c)
 {

@@ -30,6 +30,11 @@ struct cluster_identity {
    * It outlives both: what is new has a greater one.
    */
   uint64_t fences;
+  bool restore; /* this database is a backup that was just put in its place
+                   (cluster-restore.c) */
+  uint64_t
+    backup_wall_ms; /* when that backup was made; 0: there was none, or an
+                              administrator has revoked again what was revoked since */
 };
 
 struct cluster_disk_record {
@@ -149,6 +154,8 @@ struct cluster_array_record {
   uint64_t unit;
   uint64_t member_bytes; /* in use of each member's data area */
   bool ready;            /* every member has taken its place once */
+  bool restoring; /* weftd was restored from a backup, and members have not said
+                            yet what became of the array since */
   uint64_t epoch;
   uint64_t unprepared; /* the last epoch in which a member went out without
                           sessions being prepared: a reader that works in an older

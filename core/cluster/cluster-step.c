@@ -502,6 +502,30 @@ cluster_array_find_or_refuse (struct cluster *c, uint64_t op, const char *name)
   return a;
 }
 
+bool
+cluster_restoring (const struct cluster *c)
+{
+  const struct cluster_array *a;
+
+  TAILQ_FOREACH (a, &c->arrays, link)
+    if (a->rec.restoring)
+      return true;
+  return false;
+}
+
+bool
+cluster_refuse_restoring (struct cluster *c, uint64_t op,
+                          const struct cluster_array *a)
+{
+  if (!a->rec.restoring)
+    return false;
+  cluster_defer (c, op, CLUSTER_UNAVAILABLE, "restoring", HEARTBEAT_MS,
+                 "array %s is not restored from the backup yet: %.640s",
+                 a->rec.name,
+                 a->waits[0] ? a->waits : "its members have not spoken yet");
+  return true;
+}
+
 struct cluster_problem *
 cluster_refuse_read_only (struct cluster *c, uint64_t op)
 {
@@ -522,11 +546,13 @@ cluster_set_read_only (struct cluster *c, const char *fmt, ...)
   va_start (ap, fmt);
   vsnprintf (what, sizeof what, fmt, ap);
   va_end (ap);
-  snprintf (c->read_only, sizeof c->read_only,
-            "weftd's database is older than its members (%s): it was probably "
-            "restored from a backup; weftd takes no changes. Put the newest "
-            "database back and start weftd again",
-            what);
+  snprintf (
+    c->read_only, sizeof c->read_only,
+    "weftd's database is older than its members (%s), so weftd takes no "
+    "changes. If it is a backup that was put back: stop weftd, run "
+    "weftd --restore FILE with a file of weftctl backup, and start "
+    "weftd again",
+    what);
   cluster_log (c, CLUSTER_ERROR, "weftd", "", "%s.", c->read_only);
   /* All that wait are refused: nothing is granted by an old database. */
   TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {

@@ -357,6 +357,8 @@ verdict_array (struct verdict *v, const struct cluster *c,
   if (cluster_array_doubted (c, a, text, sizeof text))
     verdict_say (v, CLUSTER_ERROR, "Array %s stands still: %s.", a->rec.name,
                  text);
+  if (a->rec.restoring)
+    return;
   if (!a->rec.ready) {
     bool waits = cluster_array_waits_for (c, a, text, sizeof text);
 

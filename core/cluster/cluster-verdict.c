@@ -66,8 +66,19 @@ say_liars (struct verdict *v, const struct cluster *c)
 static void
 say_weftd (struct verdict *v, const struct cluster *c)
 {
+  uint64_t made = c->identity.backup_wall_ms;
+
   if (c->read_only[0])
     verdict_say (v, CLUSTER_ERROR, "%s.", c->read_only);
+  if (c->room[0])
+    verdict_say (v, CLUSTER_WARNING, "%s.", c->room);
+  if (made)
+    verdict_say (
+      v, CLUSTER_WARNING,
+      "weftd was restored from a backup that is %" PRIu64 " h old. Nodes, "
+      "users and rights that were taken away since are back: take them away "
+      "again, then run weftctl revocations confirm.",
+      c->wall_ms > made ? (c->wall_ms - made) / 3600000 : 0);
 }
 
 /* ---- Silent processes: one sentence for all that do the same. ---- */

@@ -105,6 +105,11 @@ cluster_array_waits_for (const struct cluster *c, const struct cluster_array *a,
   char names[1200];
   bool any = false;
 
+  if (a->rec.restoring) {
+    snprintf (text, size, "the end of its restore from the backup: %s",
+              a->waits[0] ? a->waits : "its members have not spoken yet");
+    return true;
+  }
   for (unsigned m = 0; m < a->layout.members; m++) {
     which[m] = a->rec.change.epoch ? cluster_change_waits_for (a, m)
                : !a->rec.ready     ? !a->disk[m]->took_place

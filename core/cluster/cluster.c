@@ -197,6 +197,7 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
   c->identity.generation++;
   if (c->identity.fences == 0)
     cluster_fences_begin (c);
+  cluster_restore_begin (c, in);
   cluster_put_identity (c);
   memcpy (&c->life, in->random + 16, sizeof c->life);
   c->life &= INT32_MAX;
@@ -315,6 +316,7 @@ again:
     cluster_service_tick (c, a);
     cluster_due (c, a, DUE_LEASES | DUE_TIME | DUE_MEMBERS);
   }
+  cluster_restore_tick (c, in);
   cluster_import_tick (c);
   cluster_end (c);
 }

@@ -258,6 +258,9 @@ struct cluster_array {
   bool is_due, is_changing; /* it is in the list of these (struct cluster) */
   TAILQ_ENTRY (cluster_array) due_link, changing_link;
   bool deferred; /* its change waits for the array to stand still no longer */
+  char
+    waits[768]; /* what it waits for before it is restored from a backup; "": it
+                      waits for nothing */
   struct cluster_leases
     *leases; /* who may write what; NULL: nobody shares it */
 };
@@ -819,7 +822,10 @@ cluster_session_loss (const struct cluster *c, const struct cluster_session *s);
 struct cluster_foreign {
   TAILQ_ENTRY (cluster_foreign) link;
   struct cluster_disk_heartbeat hb; /* its last */
-  uint64_t last_live_ms;
+  uint64_t first_live_ms, last_live_ms;
+  uint64_t
+    ahead; /* the highest round that another in-sync member of the same array
+                     had said before its last heartbeat */
 };
 TAILQ_HEAD (cluster_foreigns, cluster_foreign);
 const struct cluster_foreigns *cluster_foreigns (const struct cluster *c);
@@ -831,6 +837,14 @@ struct cluster_import {
 };
 void cluster_array_import (struct cluster *c, const struct cluster_input *in,
                            const struct cluster_import *import);
+/* weftd was restored from a backup, and this array waits for members, or for a word about
+ * which disk is the right one: go on with what is there (cluster-restore.c).
+ */
+void cluster_array_restore (struct cluster *c, const struct cluster_input *in,
+                            const struct cluster_import *order);
+/* What was revoked since the backup was made is revoked again. */
+void cluster_restore_confirm (struct cluster *c,
+                              const struct cluster_input *in);
 
 /* ---- Jobs: what takes long, derived from all the rest. ---- */
 
@@ -881,6 +895,9 @@ bool cluster_hurry (const struct cluster *c);
 /* The next step, or NULL.  Free it with cluster_step_free. */
 struct cluster_step *cluster_next_step (struct cluster *c);
 void cluster_step_free (struct cluster_step *s);
+
+/* There is little room left for what is stored, says this text; "": there is enough. */
+void cluster_note_room (struct cluster *c, const char *text);
 
 /* ---- For reading. ---- */
 

@@ -95,6 +95,10 @@ def test_renewal(world, tmp_path):
     n.run("weft-renew", "--root", n.root)
     assert serial(n) == first  # it is good for long
 
+    backup = world.w.dir / "backup"
+    gone = world.serving("n2", "d0")
+    world.ctl("backup", backup)
+
     def is_whole():
         tls = n.etc / "tls"
         run("openssl", "verify", "-CAfile", tls / "ca-cert.pem", tls / "server-cert.pem")
@@ -110,6 +114,23 @@ def test_renewal(world, tmp_path):
     assert len(list(n.etc.glob("tls-*"))) == 1
     # The disk that started with the old one goes on.
     time.sleep(5)
+    eventually(lambda: heard_lately(world, n), 20)
+
+    # weftd is restored from before that: the certificate is taken in, until somebody says
+    # that all is revoked again.  Logins are not in a backup.
+    world.ctl("node", "revoke", "n2", "--yes")
+    world.w.end("weftd")
+    world.w.run("weftd", "--state", world.w.dir / "state", "--restore", backup,
+                "--replace")
+    world.start_weftd()
+    assert world.ctl("status", check=False).returncode != 0
+    world.log_in()
+    eventually(lambda: world.disks_of(n) and heard_lately(world, n), 20)
+    assert f"node {n.name} has a certificate that it got" in world.w.log("weftd")
+    assert gone.name in [m["name"] for m in world.json("node", "ls")["nodes"]]
+    world.ctl("node", "revoke", "n2", "--yes")
+    world.ctl("revocations", "confirm", "--yes")
+    n.run("weft-renew", "--root", n.root, "--now")
     eventually(lambda: heard_lately(world, n), 20)
 
 

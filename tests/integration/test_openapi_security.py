@@ -143,6 +143,8 @@ def enroll(api, admin, tmp_path):
     admin("PUT", "/nodes/h3/trust", trust, 404)
     admin("PUT", "/nodes/h1/trust", {"trusts": "0" * 63 + "G"}, 422)
     assert admin("GET", "/ca", expect=200)["next"] is None
+    assert admin("POST", "/backup", expect=200)["records"]
+    assert admin("POST", "/revocations/confirm", expect=200)["confirmed"]
     assert admin("POST", "/ca/retire", expect=409)["code"] == "one-ca"
     admin("POST", "/ca/rotate", {"force": 1}, 422)
     for networks, status in [(["--ca-network", "10.9.0.0/16"], 409), ([], 200)]:

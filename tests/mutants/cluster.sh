@@ -913,3 +913,20 @@ mutant room-is-low-where-it-suffices test-cluster-room cluster-room.c \
 mutant member-with-errors-is-given-back test-cluster-part cluster-lost.c \
   '(!answers && refuse_apart (c, op, s, a, member))' \
   'refuse_apart (c, op, s, a, member)'
+
+# weftd is restored from a backup.
+mutant restore-takes-old-copies test-cluster-restore cluster-restore.c \
+  'plan->old[m] = f->hb.round + 2 <= f->ahead;' 'plan->old[m] = false;'
+mutant restore-numbers-below-members test-cluster-restore cluster-restore.c \
+  'plan->epoch + RESTORE_EPOCHS' 'r->epoch + 1'
+mutant restore-lets-sessions-go-on test-cluster-restore cluster-restore.c \
+  '  while ((s = TAILQ_FIRST (&a->sessions)))
+    cluster_session_end (c, s, "weftd was restored from a backup");' \
+  '  (void) s;'
+mutant restore-believes-one-stranger test-cluster-restore cluster-restore.c \
+  'if (order == NULL && !is_borne_out (c, a, f))' 'if (0)'
+mutant restore-goes-without-members test-cluster-restore cluster-restore.c \
+  'if (plan->states[m] == MEMBER_IN_SYNC && plan->found[m] == NULL &&' \
+  'if (0 && plan->found[m] == NULL &&'
+mutant restore-tells-members-before test-cluster-restore cluster-admit.c \
+  '!refuse_restoring (c, op, d, hb) && !cluster_doubt_disk' '!cluster_doubt_disk'

@@ -95,7 +95,7 @@ cut_host (struct host_role *h, uint64_t out)
 static void
 kill_weftd (uint64_t out)
 {
-  if (w.old_database)
+  if (w.old_database && !w.restoring)
     return;
   if (w.weftd.proc.life)
     weftd_kill ();
@@ -105,13 +105,31 @@ kill_weftd (uint64_t out)
 static void
 restore_newest (void *what)
 {
-  if (!w.old_database)
+  if (!w.old_database || w.restoring)
     return;
   if (w.weftd.proc.life)
     weftd_kill ();
   w.old_database = false;
   store_unrestore ();
   fault_weftd_back (NULL);
+}
+
+/* The database is lost, and weftd is restored from a backup. */
+static void
+restore_backup (void)
+{
+  if (w.old_database || w.no_database || copies_served ())
+    return;
+  if (w.weftd.proc.life)
+    weftd_kill ();
+  if (store_begin_restore ()) {
+    sim_trace ("weftd is restored from a backup");
+    w.old_database = w.restoring = true;
+  }
+  if (!w.restoring || sim_chance (50))
+    weftd_start ();
+  else
+    fault_later (between (1, 10000) * MS, fault_weftd_back, NULL);
 }
 
 static void
@@ -461,6 +479,7 @@ static const struct {
   { 5, .happen = cut_one_host },
   { 3, .happen = cut_all },
   { 10, .happen = kill_weftd_once },
+  { 1, .happen = restore_backup },
   { 1, .happen = old_database },
   { 2, .happen = backup },
   { 12, .happen = partition },

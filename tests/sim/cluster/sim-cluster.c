@@ -142,14 +142,15 @@ main (int argc, char *argv[])
   }
   sim_well ();
   took = clock_s () - began;
-  printf (
-    "sim-cluster: seeds %llu-%llu: %llu requests, %llu faults, %llu "
-    "losses, %llu commits, %llu joins, %llu grants, %llu flushes, %llu "
-    "refused for want of room, %llu errors; %llu steps, %.0f a second: no "
-    "rule broken\n",
-    first, seed - 1, counters.requests, counters.faults, counters.losses,
-    counters.commits, counters.joins, counters.grants, counters.flushes,
-    counters.no_room, counters.errors, steps, steps / (took > 0 ? took : 1));
+  printf ("sim-cluster: seeds %llu-%llu: %llu requests, %llu faults, %llu "
+          "losses, %llu commits, %llu joins, %llu grants, %llu flushes, %llu "
+          "refused for want of room, %llu errors, %llu restores; %llu steps, "
+          "%.0f a second: no "
+          "rule broken\n",
+          first, seed - 1, counters.requests, counters.faults, counters.losses,
+          counters.commits, counters.joins, counters.grants, counters.flushes,
+          counters.no_room, counters.errors, counters.restores, steps,
+          steps / (took > 0 ? took : 1));
   if (world_shared)
     tell_shared ();
   if (world_leases)

@@ -2,6 +2,7 @@
 
 #include <config.h>
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,11 +75,40 @@ note_holders (const struct cluster_array_record *before,
   }
 }
 
+static void store_free (struct store *s);
+
+/* The array is restored from the backup: from now on the store is what is true.  The
+ * sessions of the lost database are over, and each epoch is above all that it had.
+ */
+static void
+restored (const struct cluster_array_record *now)
+{
+  const struct cluster_array_record was = *store_array ();
+
+  sim_trace ("store: the array is restored in epoch %" PRIu64
+             ", the lost database had epoch %" PRIu64,
+             now->epoch, was.epoch);
+  counters.restores++;
+  for (unsigned i = 0; i < newest.count; i++) {
+    const struct cluster_session_record *s = &newest.record[i]->session;
+
+    if (newest.record[i]->kind == CLUSTER_RECORD_SESSION && !s->ended &&
+        s->writable)
+      oracle_writer_gone (s->id);
+  }
+  w.old_database = w.restoring = false;
+  store_free (&newest);
+  check_array (&was, now);
+}
+
 /* Look at what is about to be durable, and note what follows from it. */
 static void
 look (const struct cluster_record *before, const struct cluster_record *now)
 {
-  if (now->kind == CLUSTER_RECORD_ARRAY) {
+  if (now->kind == CLUSTER_RECORD_ARRAY && before && before->array.restoring &&
+      !now->array.restoring)
+    restored (&now->array);
+  else if (now->kind == CLUSTER_RECORD_ARRAY) {
     if (!w.old_database)
       note_holders (before ? &before->array : NULL, &now->array);
     check_array (before ? &before->array : NULL, &now->array);
@@ -234,6 +264,37 @@ store_restore (void)
     return false;
   store_copy (&newest, &w.store);
   store_copy (&w.store, &backup);
+  return true;
+}
+
+/* Does an in-sync member know of the newest epoch?  What a writer and weftd alone have
+ * agreed on is lost with the database.
+ */
+static bool
+is_told (void)
+{
+  const struct cluster_array_record *a = store_array ();
+  struct superblock sb;
+  const char *why;
+
+  for (unsigned m = 0; a && a->ready && m < w.layout.members; m++)
+    if (a->member[m].state == MEMBER_IN_SYNC &&
+        superblock_newest (place_disk (a, m)->header, &sb, &why) == 0 &&
+        sb.states_epoch == a->epoch)
+      return true;
+  return false;
+}
+
+bool
+store_begin_restore (void)
+{
+  if (backup.count == 0 || !is_told ())
+    return false;
+  store_copy (&newest, &w.store);
+  store_copy (&w.store, &backup);
+  for (unsigned i = 0; i < w.store.count; i++)
+    if (w.store.record[i]->kind == CLUSTER_RECORD_IDENTITY)
+      w.store.record[i]->identity.restore = true;
   return true;
 }
 

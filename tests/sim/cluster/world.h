@@ -594,6 +594,7 @@ bool store_restore (void); /* the backup in place of the store */
 void store_unrestore (void);
 void
 store_lose (void); /* all of it; what was is true until the array is imported */
+bool store_begin_restore (void); /* as weftd --restore puts the backup back */
 void store_forget (void);
 
 /* ---- The judge (oracle.c) ---- */
@@ -729,10 +730,11 @@ struct world {
   unsigned area_only; /* less one, is all that they use; 0: they use all */
   struct store store;
   bool old_database;
-  bool no_database;     /* it is lost, and the array was not imported yet */
-  uint64_t lost_at;     /* when */
-  unsigned requests;    /* so far */
-  uint64_t hash;        /* of what has happened */
+  bool restoring;    /* it is to be restored: members have not said all yet */
+  bool no_database;  /* it is lost, and the array was not imported yet */
+  uint64_t lost_at;  /* when */
+  unsigned requests; /* so far */
+  uint64_t hash;     /* of what has happened */
   unsigned read_errors; /* that members have answered */
   struct process admin; /* who creates and replaces */
   bool created;
@@ -757,7 +759,8 @@ extern struct counters {
   unsigned long long given_back, waits; /* lost members; attaches put off */
   /* Where leases come and go: */
   unsigned long long leases, gives, declares, recoveries;
-  uint64_t hangs; /* of disks */
+  unsigned long long restores; /* from a backup of the database */
+  uint64_t hangs;              /* of disks */
   /* Of the array, when the database was lost: done, refused, with the loss accepted. */
   unsigned long long imports, import_refusals, imports_forced, imports_never;
 } counters;

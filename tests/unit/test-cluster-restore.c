@@ -1,0 +1,503 @@
+/* test-cluster-restore.c: weftd begins again from a backup of its database, whatever has
+ * changed since the backup was made.
+ */
+
+#include <config.h>
+
+#include "test-cluster-rig.h"
+
+static struct cluster_record backup[RECORDS_MAX];
+static size_t backup_count;
+
+static void
+make_backup (void)
+{
+  memcpy (backup, weftd.store, sizeof backup);
+  backup_count = weftd.stored;
+}
+
+/* The backup is put in the place of the database.  marked: by weftd --restore. */
+static void
+put_back (bool marked)
+{
+  memcpy (weftd.store, backup, sizeof backup);
+  weftd.stored = backup_count;
+  for (size_t i = 0; marked && i < weftd.stored; i++)
+    if (weftd.store[i].kind == CLUSTER_RECORD_IDENTITY) {
+      weftd.store[i].identity.restore = true;
+      weftd.store[i].identity.backup_wall_ms = 1700000000000;
+    }
+  /* The number of an epoch that the backup knows may get other states: none of
+   * the former was told to anybody since.
+   */
+  memset (weftd.history, 0, sizeof weftd.history);
+  rig.steps = 0;
+  rig.spared = false;
+  restart ();
+}
+
+static void
+restore (void)
+{
+  put_back (true);
+  UNTIL (!array ()->rec.restoring);
+}
+
+/* All members speak, none is doubted, and the array can be written. */
+static void
+works (void)
+{
+  UNTIL (whole ());
+  live_on (60);
+  assert (whole () && cluster_read_only (engine) == NULL);
+  for (unsigned m = 0; m < array ()->layout.members; m++)
+    assert (array ()->disk[m]->took_place);
+  rig.attached = false;
+  rig.beat_op = rig.attach_op = 0;
+  attach (true);
+  live_on (8);
+  assert (whole ());
+}
+
+/* ---- What can have changed since. ---- */
+
+static void
+nothing (void)
+{
+}
+
+/* Epochs, a member out and back. */
+static void
+lost_and_back (void)
+{
+  attach (true);
+  lose (1);
+  UNTIL (whole ());
+}
+
+/* A member is served by another process. */
+static void
+started_again (void)
+{
+  attach (true);
+  start_again (2);
+  live_on (40);
+  UNTIL (whole ());
+}
+
+/* Another disk is member 1; the former one is free, and was told to forget the array. */
+static void
+replaced (void)
+{
+  attach (true);
+  die (1);
+  DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[4].uuid, false));
+  UNTIL (whole ());
+  rig.disk[1].dead = false;
+  UNTIL (cluster_uuid_is_zero (rig.disk[1].array));
+  live_on (8);
+}
+
+/* The same, and nobody serves the former one: it is an old copy. */
+static void
+replaced_for_good (void)
+{
+  attach (true);
+  for (unsigned m = 0; m < MEMBERS; m++)
+    rig.disk[m].round = rig.round = 5;
+  live_on (4);
+  die (1);
+  DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[4].uuid, false));
+  UNTIL (whole ());
+  for (unsigned i = 0; i < 5; i++)
+    rig.disk[i].round = i == 1 ? 5 : 9;
+  rig.round = 9;
+  live_on (8);
+}
+
+/* A disk went, and came back as the same member's. */
+static void
+replaced_twice (void)
+{
+  replaced ();
+  rig.disk[4].dead = true;
+  lose (1);
+  DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[1].uuid, false));
+  rig.disk[4].dead = false;
+  UNTIL (whole ());
+}
+
+/* The disk of member 1 has another key. */
+static void
+rekeyed (void)
+{
+  DONE (cluster_disk_rekey (engine, in, rig.disk[1].uuid));
+  live_on (20);
+}
+
+/* weftd was started many times. */
+static void
+generations (void)
+{
+  for (unsigned i = 0; i < 20; i++)
+    restart ();
+  live_on (8);
+}
+
+/* Somebody writes, and goes on. */
+static void
+written (void)
+{
+  attach (true);
+  rig.round = 7;
+  for (unsigned m = 0; m < MEMBERS; m++)
+    rig.disk[m].round = 7;
+  live_on (8);
+}
+
+static const struct {
+  const char *name;
+  void (*happens) (void);
+} changes[] = {
+  { "nothing", nothing },
+  { "a member was lost, and is back", lost_and_back },
+  { "a member was started again", started_again },
+  { "a member was replaced", replaced },
+  { "a member was replaced, and the former disk is away", replaced_for_good },
+  { "a member was replaced twice", replaced_twice },
+  { "a disk got another key", rekeyed },
+  { "weftd was started again", generations },
+  { "somebody writes", written },
+};
+#define CHANGES (sizeof changes / sizeof changes[0])
+
+static unsigned change; /* that scenario_change is about */
+
+static void
+scenario_change (void)
+{
+  uint8_t key[MEMBERS][KEY_BYTES], now[KEY_BYTES];
+  uint64_t epoch, generation = 0;
+
+  rig_init ();
+  rig.spared = true;
+  make_array ();
+  live_on (8);
+  make_backup ();
+  changes[change].happens ();
+  epoch = array ()->rec.epoch;
+  for (unsigned m = 0; m < MEMBERS; m++)
+    cluster_disk_key (array ()->disk[m], key[m]);
+  for (unsigned i = 0; i < DISKS; i++)
+    if (rig.disk[i].generation > generation)
+      generation = rig.disk[i].generation;
+  restore ();
+  assert (array ()->rec.epoch > epoch);
+  assert (cluster_identity (engine)->generation > generation);
+  assert (cluster_identity (engine)->fences >= 1700000000);
+  for (unsigned m = 0; m < MEMBERS; m++) {
+    assert (member (m)->fence == array ()->rec.epoch || weftd.killed);
+    cluster_disk_key (array ()->disk[m], now);
+    assert (memcmp (now, key[m], KEY_BYTES) != 0);
+  }
+  works ();
+}
+
+static void
+test_changes (void)
+{
+  for (change = 0; change < CHANGES; change++) {
+    printf ("since the backup: %s\n", changes[change].name);
+    scenario_change ();
+  }
+}
+
+/* Without the mark an old database changes nothing, and says what to do. */
+static void
+test_unmarked (void)
+{
+  begin_array ();
+  make_backup ();
+  generations ();
+  lost_and_back ();
+  put_back (false);
+  live_on (40);
+  assert (cluster_read_only (engine) &&
+          strstr (cluster_read_only (engine), "weftd --restore"));
+}
+
+/* Who wrote before can't go on, and hears so; nobody is granted the array before each
+ * member has confirmed that.
+ */
+static void
+test_writer (void)
+{
+  struct cluster_attach at = { .node = "host", .writable = true };
+  uint64_t granted;
+
+  begin_array ();
+  make_backup ();
+  written ();
+  granted = rig.session;
+  put_back (true);
+  /* Nothing is granted, nor ended, before members were heard. */
+  attach_refused ("doubted");
+  rig.disk[2].dead = true;
+  live_on (40);
+  assert (array ()->rec.restoring);
+  assert (says ("not restored from the backup yet") && says ("member 2"));
+  assert (verdict () == CLUSTER_ERROR);
+  attach_refused ("doubted");
+  rig.disk[2].dead = false;
+  rig.disk[3].hangs = true; /* it confirms nothing */
+  UNTIL (!array ()->rec.restoring);
+  assert (cluster_session_find (engine, granted) == NULL);
+  rig.attached = false;
+  live_on (8);
+  snprintf (at.instance, sizeof at.instance, "new");
+  at.by_admin = true;
+  CALL (rig.attach_op = ++weftd.op, cluster_attach (engine, in, "a", &at));
+  live_on (8);
+  assert (!rig.attached);
+  rig.disk[3].hangs = false;
+  UNTIL (rig.attached);
+}
+
+/* A session of the backup is over as soon as its array is restored. */
+static void
+test_session (void)
+{
+  begin_writing ();
+  make_backup ();
+  live_on (8);
+  restore ();
+  assert (cluster_session_find (engine, rig.session)->rec.ended);
+  works ();
+}
+
+/* While somebody writes, members say different rounds at different times: none of them is
+ * an old copy for that.
+ */
+static void
+test_rounds_go_on (void)
+{
+  begin_array ();
+  make_backup ();
+  written ();
+  put_back (true);
+  for (unsigned i = 0; i < 400 && array ()->rec.restoring; i++) {
+    for (unsigned m = 0; m < MEMBERS; m++)
+      rig.disk[m].round += 3;
+    live ();
+  }
+  assert (!array ()->rec.restoring && whole ());
+  assert (rig.disk[0].states_epoch < array ()->rec.epoch);
+}
+
+/* A disk that is an old copy goes out, if the others have all, and is rebuilt. */
+static void
+test_old_copy (void)
+{
+  begin_array ();
+  make_backup ();
+  written ();
+  rig.disk[1].round = 3;
+  restore ();
+  assert (state (1) == MEMBER_OUT && member (1)->reset);
+  rig.attached = false;
+  rebuilt_in_full (1);
+}
+
+/* Where no other copy is, an old copy is not taken before an administrator says so. */
+static void
+test_last_old (void)
+{
+  struct cluster_import order = { .name = "a" };
+
+  begin_array_of (LAYOUT_RAID0, 2);
+  make_backup ();
+  attach (true);
+  rig.disk[0].round = rig.disk[1].round = rig.round = 7;
+  live_on (8);
+  rig.disk[1].round = 3;
+  put_back (true);
+  memcpy (order.array, array ()->rec.uuid, 16);
+  live_on (40);
+  assert (array ()->rec.restoring && says ("is an old copy of member 1"));
+  snprintf (order.name, sizeof order.name, "b");
+  REFUSED ("exists", cluster_array_restore (engine, in, &order));
+  snprintf (order.name, sizeof order.name, "a");
+  order.without[0] = true;
+  REFUSED ("restoring", cluster_array_restore (engine, in, &order));
+  order.without[0] = false;
+  DONE (cluster_array_restore (engine, in, &order));
+  REFUSED ("restored", cluster_array_restore (engine, in, &order));
+  works ();
+}
+
+/* A member that is gone for good is given up by an administrator. */
+static void
+test_given_up (void)
+{
+  struct cluster_import order = { .name = "a" };
+
+  begin_array ();
+  make_backup ();
+  live_on (8);
+  rig.disk[1].dead = true;
+  put_back (true);
+  memcpy (order.array, array ()->rec.uuid, 16);
+  live_on (80);
+  assert (array ()->rec.restoring);
+  REFUSED ("restoring", cluster_array_restore (engine, in, &order));
+  order.without[1] = true;
+  DONE (cluster_array_restore (engine, in, &order));
+  assert (state (1) == MEMBER_OUT);
+  /* It comes after all. */
+  rig.disk[1].dead = false;
+  rig.attached = false;
+  rebuilt_in_full (1);
+  works ();
+}
+
+/* A disk that the backup does not know says alone that there is a later epoch: one node
+ * does not decide that.
+ */
+static void
+test_stranger (void)
+{
+  struct fake_disk *d = &rig.disk[5];
+
+  begin_array ();
+  make_backup ();
+  live_on (8);
+  *d = rig.disk[1];
+  memset (d->uuid, 6, 16);
+  snprintf (d->instance, sizeof d->instance, "stranger");
+  d->states_epoch = d->min_epoch = 1000;
+  d->states[0] = MEMBER_OUT;
+  put_back (true);
+  live_on (80);
+  assert (array ()->rec.restoring && says ("alone says"));
+  assert (cluster_read_only (engine) == NULL);
+  /* Another node says so, too. */
+  rig.disk[3].states_epoch = rig.disk[3].min_epoch = 1000;
+  memcpy (rig.disk[3].states, d->states, sizeof d->states);
+  UNTIL (!array ()->rec.restoring);
+  assert (array ()->rec.epoch > 1000 && state (0) == MEMBER_OUT);
+}
+
+/* Arrays that were made, and deleted, since. */
+static void
+test_other_arrays (void)
+{
+  struct cluster_import made = { .name = "b" };
+
+  begin_array_of (LAYOUT_RAID1, 2);
+  weftd.name = "a";
+  make_array_of ("gone", LAYOUT_RAID1, 2, 2);
+  live_on (8);
+  make_backup ();
+  DONE (cluster_array_delete (engine, in, "gone"));
+  UNTIL (cluster_uuid_is_zero (rig.disk[2].array) &&
+         cluster_uuid_is_zero (rig.disk[3].array));
+  make_array_of ("b", LAYOUT_RAID1, 4, 2);
+  memcpy (made.array, cluster_array_find (engine, "b")->rec.uuid, 16);
+  live_on (8);
+  restore ();
+  works ();
+  assert (says ("Array gone stands still"));
+  DONE (cluster_array_delete (engine, in, "gone"));
+  UNTIL (known (2) && known (2)->heard);
+  assert (cluster_array_find (engine, "b") == NULL);
+  live_on (8);
+  DONE (cluster_array_import (engine, in, &made));
+  UNTIL (cluster_array_find (engine, "b")->disk[0]->took_place);
+  assert (!cluster_uuid_is_zero (rig.disk[4].array));
+}
+
+/* A disk was a member of one array by the backup, and is one of the other now. */
+static void
+test_moved (void)
+{
+  begin_array_of (LAYOUT_RAID1, 2);
+  make_array_of ("b", LAYOUT_RAID1, 2, 2);
+  live_on (8);
+  make_backup ();
+  /* Disk 3 of "b" takes the place of member 1 of "a"; disk 4 that of disk 3. */
+  stop (3);
+  attach (true);
+  UNTIL (cluster_array_find (engine, "b")->disk[1]->alive == false);
+  DONE (cluster_member_replace (engine, in, "b", 1, rig.disk[4].uuid, false));
+  rig.disk[3].dead = false;
+  UNTIL (cluster_uuid_is_zero (rig.disk[3].array));
+  live_on (8);
+  die (1);
+  DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[3].uuid, false));
+  UNTIL (whole ());
+  live_on (80);
+  restore ();
+  UNTIL (!cluster_array_find (engine, "b")->rec.restoring);
+  works ();
+  assert (on (1, 3));
+  assert (cluster_uuid_equal (
+    cluster_array_find (engine, "b")->disk[1]->rec.uuid, rig.disk[4].uuid));
+}
+
+/* Disks that were to forget an array have got a place since: they keep it. */
+static void
+test_release (void)
+{
+  begin_array_of (LAYOUT_RAID1, 2);
+  attach (true);
+  die (1);
+  DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[2].uuid, false));
+  make_backup (); /* disk 1 is to forget "a", and is not there */
+  rig.disk[1].dead = false;
+  UNTIL (cluster_uuid_is_zero (rig.disk[1].array));
+  live_on (8);
+  UNTIL (whole ());
+  rig.disk[2].dead = true;
+  lose (1);
+  DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[1].uuid, false));
+  UNTIL (whole ());
+  restore ();
+  works ();
+  assert (on (1, 1) && !cluster_uuid_is_zero (rig.disk[1].array));
+}
+
+static void
+test_confirm (void)
+{
+  begin_array ();
+  make_backup ();
+  restore ();
+  works ();
+  assert (says ("revocations confirm") && verdict () == CLUSTER_WARNING);
+  restart ();
+  live_on (8);
+  assert (says ("revocations confirm"));
+  DONE (cluster_restore_confirm (engine, in));
+  assert (!says ("revocations confirm"));
+}
+
+int
+main (void)
+{
+  test_changes ();
+  test_unmarked ();
+  test_writer ();
+  test_session ();
+  test_rounds_go_on ();
+  test_old_copy ();
+  test_last_old ();
+  test_given_up ();
+  test_stranger ();
+  test_other_arrays ();
+  test_moved ();
+  test_release ();
+  test_confirm ();
+  change = 3;
+  test_kills ("restore", scenario_change);
+  return 0;
+}

@@ -1,0 +1,72 @@
+/* test-store-advice.c: each error of SQLite has one advice, and a restore is advised where
+ * the file is damaged alone.
+ */
+
+#include <config.h>
+
+#undef NDEBUG
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <sqlite3.h>
+
+#include "server/store.h"
+
+static const struct {
+  int code;
+  const char *word;
+} cases[] = {
+  { SQLITE_FULL, "make room" },
+  { SQLITE_IOERR, "the disk below" },
+  { SQLITE_IOERR_FSYNC, "the disk below" },
+  { SQLITE_IOERR_READ, "the disk below" },
+  { SQLITE_CORRUPT, "weftd --restore" },
+  { SQLITE_CORRUPT_INDEX, "weftd --restore" },
+  { SQLITE_NOTADB, "weftd --restore" },
+  { SQLITE_FORMAT, "weftd --restore" },
+  { SQLITE_READONLY, "read-only" },
+  { SQLITE_READONLY_DBMOVED, "read-only" },
+  { SQLITE_CANTOPEN, "may read and write" },
+  { SQLITE_PERM, "owner and mode" },
+  { SQLITE_AUTH, "owner and mode" },
+  { SQLITE_BUSY, "another program" },
+  { SQLITE_LOCKED, "another program" },
+  { SQLITE_PROTOCOL, "another program" },
+  { SQLITE_NOMEM, "memory" },
+  { SQLITE_NOLFS, "--state" },
+  { SQLITE_TOOBIG, "a bug" },
+};
+
+int
+main (void)
+{
+  char text[512];
+
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const char *advice = store_advice (cases[i].code, 0);
+
+    if (!strstr (advice, cases[i].word)) {
+      fprintf (stderr, "%d: %s\n", cases[i].code, advice);
+      return 1;
+    }
+    /* What the system says of room is true, whatever SQLite makes of it. */
+    assert (strstr (store_advice (cases[i].code, ENOSPC), "make room"));
+    assert (strstr (store_advice (cases[i].code, EDQUOT), "make room"));
+  }
+  /* All there are, also those that come later: something is said of each, and nobody is
+   * told to restore what is not damaged.
+   */
+  for (int code = 1; code < 256; code++) {
+    bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB ||
+                   code == SQLITE_FORMAT;
+
+    assert (strlen (store_advice (code, 0)) > 20);
+    assert ((strstr (store_advice (code, 0), "--restore") != NULL) == damaged);
+  }
+  store_room ("/", text, sizeof text); /* whatever there is */
+  store_room ("/nowhere", text, sizeof text);
+  assert (text[0] == '\0');
+  return 0;
+}
