@@ -7,7 +7,7 @@
 #ifndef WEFT_NOTIFY_H
 #define WEFT_NOTIFY_H
 
-/* weftd serves. */
+/* Clients are served from now on. */
 void notify_ready (void);
 /* weftd's loop goes round.  The loop itself calls this, more often than the service
  * manager's limit, so that a loop that hangs is noticed.

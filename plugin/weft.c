@@ -17,6 +17,7 @@
 #include <libnbd.h>
 
 #include "common/admin.h"
+#include "common/notify.h"
 #include "base/bounds.h"
 #include "exposure.h"
 #include "lobby.h"
@@ -462,7 +463,11 @@ weft_get_ready (void)
 static int
 weft_after_fork (void)
 {
-  return role->after_fork ();
+  int r = role->after_fork ();
+
+  if (r == 0)
+    notify_ready ();
+  return r;
 }
 
 static void

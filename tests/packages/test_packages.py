@@ -208,10 +208,12 @@ def late_addresses(w, n):
 def nothing_to_serve(w):
     """Who starts it hears that it failed."""
     for unit, why in [("weft-service@none", "/etc/weft/services/none.conf"),
-                      ("weft-disk@none", "/etc/weft/disks/none.conf")]:
+                      ("weft-disk@none", "/etc/weft/disks/none.conf"),
+                      ("weft-array@none", "there is no array none")]:
         p = w.run("systemctl", "start", f"{unit}.service", check=False)
         assert p.returncode != 0, unit
         assert why in w.journal(f"{unit}.service") + p.stderr, (unit, p.stderr)
+    w.run("systemctl", "stop", "weft-array@none.service", "weft-array@none.socket")
 
 
 def empty(h, disk):
