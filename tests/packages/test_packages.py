@@ -281,7 +281,8 @@ def test_cluster(host, tmp_path):
     enroll(w, n, ["d0", "d1"])
     w.run("weftctl", "array", "create", "a", "--layout", "raid-x", "--disk",
           "w:/disks/d0", "--disk", "n:/disks/d0", "--disk", "w:/disks/d1",
-          "--disk", "n:/disks/d1", "--unit", "64K", "--yes")
+          "--disk", "n:/disks/d1", "--unit", "64K", "--force",
+          "--yes")  # two hosts can't have both copies of all
     w.run("systemctl", "enable", "--now", "weft-array@a.socket")
     wanted = round_trip(w, tmp_path)
     for h in (w, n):
