@@ -886,7 +886,8 @@ administrate (struct fuzz *f)
   case 16:
     cluster_array_tune (
       engine, input (), "a",
-      &(struct cluster_array_tune) { true, fuzz_below (f, 3) * 1000 });
+      &(struct cluster_array_tune) {
+        .has_spare_after = true, .spare_after_ms = fuzz_below (f, 3) * 1000 });
     break;
   case 17: {
     struct cluster_service s = { .nodes = 2, .node = { "n0", "n1" } };
