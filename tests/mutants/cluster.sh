@@ -355,8 +355,9 @@ mutant member-may-not-raise-min-epoch test-cluster-doubt cluster-doubt.c \
   'return d->raise_max > wanted ? d->raise_max : wanted;' 'return wanted;'
 mutant stranger-speaks-for-a-disk test-cluster-doubt cluster-admit.c \
   '!(d && refuse_elsewhere (c, op, d, hb)) &&
+         !refuse_restoring (c, op, d, hb) &&
          !cluster_doubt_disk (c, op, d, hb) &&' \
-  '!cluster_doubt_disk (c, op, d, hb) &&
+  '!refuse_restoring (c, op, d, hb) && !cluster_doubt_disk (c, op, d, hb) &&
          !(d && refuse_elsewhere (c, op, d, hb)) &&'
 mutant doubted-array-is-attached test-cluster-doubt cluster-attachable.c \
   'cluster_doubt_refuse (c, op, a) ||' ''
@@ -903,8 +904,7 @@ mutant spare-for-a-member-that-has-flapped-once "test-cluster-hung test-cluster-
   'd->backoff_ms = d->flaps_live_ms = 0;' 'd->backoff_ms = 0; d->flaps_live_ms = 1;'
 
 mutant full-member-is-taken-back test-cluster-room cluster-rebuild.c \
-  ' ||
-        cluster_room_lacks (d))' ')'
+  ' || cluster_room_lacks (d))' ')'
 mutant no-room-is-not-looked-for test-cluster-room cluster-room.c \
   'r->free < EXTENT_BYTES);' '0);'
 mutant room-is-low-where-it-suffices test-cluster-room cluster-room.c \
@@ -929,4 +929,5 @@ mutant restore-goes-without-members test-cluster-restore cluster-restore.c \
   'if (plan->states[m] == MEMBER_IN_SYNC && plan->found[m] == NULL &&' \
   'if (0 && plan->found[m] == NULL &&'
 mutant restore-tells-members-before test-cluster-restore cluster-admit.c \
-  '!refuse_restoring (c, op, d, hb) && !cluster_doubt_disk' '!cluster_doubt_disk'
+  '!refuse_restoring (c, op, d, hb) &&
+         !cluster_doubt_disk' '!cluster_doubt_disk'
