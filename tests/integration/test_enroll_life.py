@@ -125,8 +125,9 @@ def test_renewal(world, tmp_path):
     world.start_weftd()
     assert world.ctl("status", check=False).returncode != 0
     world.log_in()
+    eventually(lambda: f"node {n.name} has a certificate that it got" in
+               world.w.log("weftd"), 30, what="its certificate to be taken in")
     eventually(lambda: world.disks_of(n) and heard_lately(world, n), 20)
-    assert f"node {n.name} has a certificate that it got" in world.w.log("weftd")
     assert gone.name in [m["name"] for m in world.json("node", "ls")["nodes"]]
     world.ctl("node", "revoke", "n2", "--yes")
     world.ctl("revocations", "confirm", "--yes")
