@@ -348,6 +348,7 @@ start_weftd (const struct layout *layout)
     snprintf (r->session.array_name, NAME_BYTES_MAX, "a%u", i / lessees);
     snprintf (r->session.node, NAME_BYTES_MAX, "h%u", i);
     r->session.writable = r->session.leases = true;
+    r->session.part.length = layout->size;
     r->session.epoch = 1;
     load (r);
   }

@@ -144,7 +144,8 @@ def test_a_new_disk_says_a_newer_generation(weftd, arrays):
             generation=weftd.get("/status")["generation"] + 1)
         assert (status, r["code"]) == (503, "doubted")
     s = weftd.get("/status")
-    assert s["read_only"] is False and s["health"] == "ok"
+    assert s["read_only"] is False and s["health"] == "warning"
+    assert "of node n7" in s["verdict"], s["verdict"]
     assert weftd.log.read_text().count("weftctl node revoke n7") >= 1
     attaches(weftd, "b")
 

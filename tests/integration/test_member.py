@@ -131,7 +131,8 @@ def test_batch_door_says_the_round(array):
     assert b.pread(8, 0) == bytes(8)
     b.pwrite(batch((ROUND, 0, 0x1234567)), 0)
     assert other.pread(8, 0) == (0x1234567).to_bytes(8, "little")
-    for length, offset in (512, 0), (8, 8), (7, 0), (9, 0), (16, 0), (8, 1):
+    assert other.pread(8, 8) == bytes(8)  # for how long its disk has been stuck
+    for length, offset in (512, 0), (8, 16), (7, 0), (9, 0), (16, 0), (8, 1):
         with refuses("EINVAL"):
             b.pread(length, offset)
     assert "the batch door is not for reading" in array.log(0)

@@ -48,6 +48,7 @@ BODIES = [
       "sequence": 1, "round": 1, "generation": 1, "states_epoch": 1,
       "state": "serving",
       "reason": "none", "dirty_extents": 0, "disk_stuck_ms": 0,
+      "short": "room", "room": {"free": 1, "size": 2, "wanted": 1},
       "load": {"cpu": 0.5, "loadavg": 1, "mem_free": 1, "disk_read_bytes": 1,
                "disk_write_bytes": 1, "disk_reads": 1, "disk_writes": 1,
                "flushes": 1, "net_rx_bytes": 1, "net_tx_bytes": 1},
@@ -85,7 +86,7 @@ BODIES = [
       "ask": [{"must": [0, 512], "wish": [0, 1024]}],
       "ended": "fedcba9876543210", "wait_ms": 0}),
     ("POST", "/api/v1/sessions/0123456789abcdef/lost",
-     {"member": 1, "round": 1, "reason": "it does not answer"}),
+     {"member": 1, "round": 1, "reason": "it does not answer", "answers": False}),
 ]
 
 
