@@ -403,8 +403,11 @@ fields_enter (struct fields *f, const char *name, struct fields *inner)
 void
 fields_leave (struct fields *f, const char *name, const struct fields *inner)
 {
+  char both[2 * sizeof inner->field];
+
+  snprintf (both, sizeof both, "%s.%s", name, inner->field);
   if (inner->failed)
-    fields_fail (f, inner->field, "in %s: %.200s", name, inner->why);
+    fields_fail (f, both, "in %s: %.200s", name, inner->why);
 }
 
 /* ---- Fields that have places of their own in a struct. ---- */

@@ -416,7 +416,7 @@ def test_an_old_database(cluster, seed, tmp_path):
         shutil.copytree(tmp_path / "old", c.dir / "weftd")
         c.start("weftd")
         eventually(lambda: c.get("/api/v1/status")["read_only"])
-        assert "restored from a backup" in c.get("/api/v1/status")["verdict"]
+        assert "database is older than its members" in c.get("/api/v1/status")["verdict"]
         writer.until_flushed(3)  # nobody needs weftd for that
         status, problem = c.call("DELETE", "/api/v1/arrays/a")
         assert status >= 400 and "backup" in problem["detail"], problem

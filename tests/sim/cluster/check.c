@@ -24,7 +24,25 @@ static struct {
   uint8_t disk[PLACES_MAX][16], next[PLACES_MAX][16];
   bool
     late[PLACES_MAX]; /* an import did not find its disk, which may come yet */
+  /* Where the disks were that could have been taken. */
+  struct {
+    uint8_t disk[16];
+    char node[NAME_BYTES_MAX + 1];
+  } ready[64];
+  unsigned ready_count;
 } places;
+
+/* Could the disk have been taken before this step, too, on the same node?  What comes
+ * in the same step may come after the choice.
+ */
+static bool
+was_ready (const struct cluster_disk *d)
+{
+  for (unsigned i = 0; i < places.ready_count; i++)
+    if (memcmp (places.ready[i].disk, d->rec.uuid, 16) == 0)
+      return strcmp (places.ready[i].node, d->rec.node) == 0;
+  return false;
+}
 
 void
 check_begin (void)
@@ -88,11 +106,24 @@ check_place (const struct cluster *c, const struct cluster_array *a,
 
   if (is > 0)
     TAILQ_FOREACH (d, cluster_disks (c), link)
-      if (stood_ready (c, a, d, drained) &&
+      if (was_ready (d) && stood_ready (c, a, d, drained) &&
           units_together (a, member, d->rec.node) < is)
         sim_fail ("member %u went to node %s, whose loss loses %u units, and "
                   "a disk of node %s stood ready",
                   member, a->disk[member]->rec.node, is, d->rec.node);
+}
+
+static void
+note_ready (const struct cluster *c, const struct cluster_array *a)
+{
+  const struct cluster_disk *d;
+
+  TAILQ_FOREACH (d, cluster_disks (c), link)
+    if (stood_ready (c, a, d, true) &&
+        places.ready_count < sizeof places.ready / sizeof places.ready[0]) {
+      memcpy (places.ready[places.ready_count].disk, d->rec.uuid, 16);
+      strcpy (places.ready[places.ready_count++].node, d->rec.node);
+    }
 }
 
 void
@@ -113,6 +144,9 @@ check_places (const struct cluster *c, bool replaced)
     memcpy (places.next[m], a->rec.member[m].next_disk, 16);
     places.late[m] = a->disk[m]->rec.size == 0;
   }
+  places.ready_count = 0;
+  if (a)
+    note_ready (c, a);
 }
 
 /* ---- Epochs. ---- */
