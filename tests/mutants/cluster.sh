@@ -487,8 +487,6 @@ mutant import-of-a-known-array test-cluster-import cluster-import.c \
 mutant late-disk-is-not-named test-cluster-import cluster-admit.c \
   'cluster_import_note (c, hb);
     cluster_refuse (' 'cluster_refuse ('
-mutant late-disk-makes-the-database-old test-cluster-import cluster-doubt.c \
-  'bool late = d == NULL &&' 'bool late = false &&'
 mutant empty-place-takes-any-disk test-cluster-import cluster-admit.c \
   'else if (!agrees)' 'else if (0)'
 mutant empty-place-takes-another-cluster-s-disk test-cluster-import cluster-import.c \
@@ -899,9 +897,6 @@ mutant no-spare-for-a-slow-member test-cluster-hung cluster-rebuild.c \
   'cluster_disk_hangs (d) || m->slow;' 'cluster_disk_hangs (d);'
 mutant slow-once-is-slow-for-ever test-cluster-hung cluster-slow.c \
   '      a->slow_live_ms[m] = 0;' '      ;'
-
-mutant spare-for-a-member-that-has-flapped-once "test-cluster-hung test-cluster-rebuild" cluster-rebuild.c \
-  'd->backoff_ms = d->flaps_live_ms = 0;' 'd->backoff_ms = 0; d->flaps_live_ms = 1;'
 
 mutant full-member-is-taken-back test-cluster-room cluster-rebuild.c \
   ' || cluster_room_lacks (d))' ')'

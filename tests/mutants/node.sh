@@ -57,7 +57,7 @@ mutant drained-when-it-was-replaced test-cluster-drain cluster-place.c \
 mutant spare-where-it-fits "test-cluster-place sim-cluster" cluster-rebuild.c \
   'cluster_place_better (a, member, d, best))' \
   '(best == NULL || d->rec.data_bytes < best->rec.data_bytes))'
-mutant spare-where-a-group-shares-more sim-cluster cluster-place.c \
+mutant spare-where-a-group-shares-more "test-cluster-place sim-cluster" cluster-place.c \
   'if (harm != other)
     return harm < other;' 'if (harm != other)
     return harm > other;'

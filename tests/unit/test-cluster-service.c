@@ -609,7 +609,7 @@ test_fence_many_sessions (void)
     s->rec = session (writer)->rec;
     s->rec.id = 1000 + i;
     s->rec.writable = false;
-    s->rec.ended_wall_ms++;
+    s->ended_live_ms = session (writer)->ended_live_ms + 1;
     cluster_session_insert (engine, s);
   }
   live_on (8);
