@@ -285,7 +285,7 @@ leaving_new (struct array *a, uint64_t start, uint64_t end)
   return g;
 }
 
-/* What another's part had is left again, when joining members have all of it. */
+/* A recovered part of another session is left when joining members have all of it. */
 void
 lease_recovered (struct array *a)
 {

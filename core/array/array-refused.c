@@ -80,7 +80,7 @@ refused_waits (struct array *a, struct aio *x, int error)
   return true;
 }
 
-/* What the member has refused for the longest time; NULL: nothing. */
+/* The request that the member has refused for the longest time; NULL: none. */
 static const struct aio *
 oldest (const struct array *a, unsigned member)
 {
@@ -141,7 +141,7 @@ refused_deadline (const struct array *a)
   return first;
 }
 
-/* What is on its way again was refused as well: only an answer ends that. */
+/* A request that was sent again counts as refused until it is answered. */
 void
 refused_stats (const struct array *a, uint64_t now_ns,
                struct array_stats *stats)

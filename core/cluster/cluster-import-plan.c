@@ -16,7 +16,7 @@
  *   gone on.  They can have done so without all current ones only with a copy of
  *   everything; otherwise one of the current ones was needed, and would know.
  *
- * What is left of these doubts an administrator can accept, by name.
+ * An administrator can accept the doubts that remain, by name.
  */
 
 #include <config.h>
@@ -333,7 +333,7 @@ decide (const struct cluster_import *import, struct cluster_import_plan *plan)
 
 /* ---- Doubts. ---- */
 
-/* What is doubtful about this member; false: nothing is. */
+/* The doubt about this member, in words; false: there is none. */
 static bool
 doubt_member (const struct cluster_import_plan *plan, unsigned m, char *text,
               size_t size)
@@ -416,7 +416,7 @@ cluster_import_doubts (const struct cluster_import_plan *plan, unsigned *next,
   return true;
 }
 
-/* What can be done about a member whose disk is not there, or is behind. */
+/* The way out for a member whose disk is missing or behind. */
 static void
 way_out (const struct cluster_import_plan *plan, unsigned m, char *text,
          size_t size)

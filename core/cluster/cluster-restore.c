@@ -439,8 +439,8 @@ restore (struct cluster *c, const struct cluster_input *in,
   r->round = plan->round;
   r->unprepared = r->writer_epoch = 0;
   r->risky = r->unequal = r->restoring = false;
-  r->to_recover =
-    true; /* the sessions have ended, and may have left unequal copies */
+  /* The sessions that have ended may have left unequal copies. */
+  r->to_recover = true;
   r->ready = true;
   r->lapse = r->epoch; /* nobody knows who wrote to it last */
   put_disks (c, in, a, plan);
