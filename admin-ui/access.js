@@ -18,7 +18,7 @@ try {
   await whoAmI();
   fillTop();
   const audit = auditView(trail);
-  // What was changed here is in the audit trail at once.
+  // A change made here is in the audit trail at once.
   const changed = () => audit.ask();
   for (const view of [usersView(users, changed), tokensView(tokens, changed),
                       nodeTokensView(nodeTokens, changed), audit])

@@ -11,7 +11,7 @@ import { el, say, setAttribute, setText } from "./dom.js";
 import { showShell } from "./shell.js";
 import { bytes } from "./units.js";
 
-// Returns the answer; null: it was refused, and that is said.
+// Returns the answer; null: it was refused, and the page shows why.
 export async function act(request, done, send = () =>
   call(request.method, request.path, request.body)) {
   try {
@@ -55,10 +55,10 @@ export function preflightLines(answer) {
   return nodes;
 }
 
-// A dialog, opened, that sends request() once its consequences were seen and
-// the name was typed.  `parts` is what is chosen in it; ask again, by
-// dialog.ask(), when that has changed.  `preview`: what it would do, if not
-// weftd's preflight; told(answer) hears it.
+// A dialog, opened, that sends request() once its consequences were shown and the name
+// was typed.  `parts` are its choices; ask again, by dialog.ask(), when they have
+// changed.  `preview`: the effects, if not weftd's preflight; told(answer) gets the
+// answer.
 export function confirmChoice(title, request,
                               { label = title, done, after, told, parts = [],
                                 preview = () => preflight(request()) }) {
@@ -125,7 +125,7 @@ function askName(dialog, name, place) {
   input.addEventListener("input", look);
   look();
   place.replaceChildren(node);
-  // Who is choosing something goes on with that.
+  // A user who is choosing something goes on with that.
   if (!dialog.body.contains(document.activeElement))
     input.focus();
 }
@@ -162,7 +162,7 @@ export function secretDialog(title, label, parts, request, shown) {
   dialog.open();
 }
 
-// What is to be filled in, and below it the same from a shell.
+// The fields to fill in, and below them the same from a shell.
 function fill(dialog, parts, request) {
   const shell = el("div");
   const look = () => showShell(shell, request());

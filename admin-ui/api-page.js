@@ -1,5 +1,5 @@
-// api-page.js: the API, to be read without the internet: what
-// /api/v1/openapi.json says, an operation a fold.
+// api-page.js: shows the API's description (/api/v1/openapi.json), an operation a fold.
+// It needs no internet.
 
 import { get, whoAmI } from "./api.js";
 import { field } from "./dialog.js";
@@ -10,8 +10,8 @@ import { fillTop } from "./top.js";
 
 const METHODS = ["get", "post", "put", "patch", "delete"];
 
-// OpenAPI's texts are CommonMark; what it marks as code is shown as code, the
-// rest as it stands.
+// OpenAPI's texts are CommonMark; words marked as code are shown as code, the rest as it
+// is.
 const marked = (text) => String(text).split("`").map((part, i) =>
   i % 2 ? el("code", {}, part) : part);
 
@@ -116,6 +116,10 @@ function filterOf(parent) {
   return filter.node;
 }
 
+// A link to weftd itself would lack the login's header.
+const fileOf = (api) => URL.createObjectURL(
+  new Blob([JSON.stringify(api, null, 2)], { type: "application/json" }));
+
 async function show() {
   await whoAmI();
   fillTop();
@@ -125,7 +129,7 @@ async function show() {
           `${api.info.title} ${api.info.version}`);
   document.getElementById("about").append(
     ...api.info.description ? [prose(api.info.description)] : [],
-    el("p", {}, el("a", { href: "/api/v1/openapi.json" },
+    el("p", {}, el("a", { href: fileOf(api), download: "openapi.json" },
                    "The same as OpenAPI 3.1, for programs")),
     filterOf(parent));
   draw(api, parent);

@@ -1,8 +1,15 @@
 // api.js: every request of the page goes through call() or an Intent.
 //
-// They add the CSRF token of the login to each change and an Idempotency-Key to
-// each POST that takes one, and turn problem+json into a Problem whose message
-// is weftd's own sentence.  Who has no login is sent to the login page.
+// They add the login's origin secret, and an Idempotency-Key to each POST that
+// takes one, and turn problem+json into a Problem whose message is weftd's own
+// sentence.  A user without a login is sent to the login page.
+//
+// A login is a cookie and the origin secret.  Browsers send the cookie to every
+// port of weftd's host, also to another user's program there.  The origin secret
+// is in localStorage, which only pages of this scheme, host and port can read, so
+// a new tab has it, too.
+
+import { parse } from "./strike.js";
 
 const BASE = "/api/v1";
 const CALL_MS_MAX = 30000;
@@ -16,8 +23,34 @@ export class Problem extends Error {
   }
 }
 
-// Who calls (GET /me); filled by whoAmI().
-export const caller = { user: null, role: null, via: null, csrf: null };
+// The caller (GET /me); filled by whoAmI().
+export const caller = { user: null, role: null, via: null };
+
+const ORIGIN_SECRET = "weft-origin-secret";
+// The user's device, as weftd knows it since an earlier login.  It gives no access, so it
+// stays when its user logs out: with it, strangers who try the user's password don't keep
+// the user out.
+const deviceOf = (user) => `weft-device-${user}`;
+
+// Of every request, streams included.
+export function loginHeaders() {
+  const secret = localStorage.getItem(ORIGIN_SECRET);
+  return secret ? { "X-Weft-Origin-Secret": secret } : {};
+}
+
+// path: /login or /setup.
+export async function logIn(path, body) {
+  const device = localStorage.getItem(deviceOf(body.user));
+  const reply = await call("POST", path,
+    device && path === "/login" ? { ...body, device } : body);
+  localStorage.setItem(ORIGIN_SECRET, reply.origin_secret);
+  localStorage.setItem(deviceOf(body.user), reply.device);
+}
+
+export async function logOut() {
+  await call("POST", "/logout");
+  localStorage.removeItem(ORIGIN_SECRET);
+}
 
 // weftd keeps no answer that may hold a secret, so these take no key.
 const SECRETS = /^\/(setup|login|logout|users|tokens|node-tokens)$/;
@@ -27,11 +60,9 @@ export const takesKey = (method, at) =>
 
 // The decoded answer and its ETag, or a Problem.
 async function send(method, path, body, { key, match } = {}) {
-  const headers = {};
+  const headers = loginHeaders();
   if (body !== undefined)
     headers["Content-Type"] = "application/json";
-  if (method !== "GET" && caller.csrf)
-    headers["X-Weft-CSRF"] = caller.csrf;
   if (takesKey(method, path))
     headers["Idempotency-Key"] = key ?? crypto.randomUUID();
   if (match)
@@ -51,7 +82,7 @@ async function send(method, path, body, { key, match } = {}) {
   const text = await reply.text();
   let data = null;
   try {
-    data = text ? JSON.parse(text) : null;
+    data = text ? parse(text) : null;
   } catch {
     throw new Problem(reply.status, { detail: "The answer is no JSON: " +
       "something between this page and weftd answered in its place." });

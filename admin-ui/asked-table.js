@@ -23,7 +23,7 @@ export class AskedTable {
     this.changed();
   }
 
-  // What stands behind a cursor is put below the rest.
+  // The page behind a cursor is put below the rest.
   async ask(cursor) {
     try {
       const answer = await get(cursor

@@ -26,7 +26,7 @@ export function partnersOf({ layout, n }, position, half) {
   return at().map((i) => first + i);
 }
 
-// What this half of a member is worth now: {word, tone, mark}.
+// The present state of this half of a member: {word, tone, mark}.
 export function halfState(array, position, half) {
   const inSync = (p) => array.members[p].state === "in-sync";
   const partners = partnersOf(array, position, half);

@@ -6,8 +6,8 @@ import { el, setText } from "./dom.js";
 let count = 0;
 
 export class Dialog {
-  // `submit`: what happens when the form is sent; a Problem it throws is shown
-  // and the dialog stays.  It closes when submit returns anything but false.
+  // `submit` is called when the form is sent; a Problem it throws is shown and the dialog
+  // stays.  The dialog closes when submit returns anything but false.
   constructor(title, { label = null, tone = "primary", wide = false,
                        submit = null } = {}) {
     const id = `dialog-${++count}`;
@@ -90,7 +90,7 @@ export class Dialog {
   }
 }
 
-// For a field: what is typed there is a name, no word of a language.
+// For a field with a name, which is no word of a language.
 export const NAME = { autocomplete: "off", autocapitalize: "off",
                       spellcheck: "false" };
 

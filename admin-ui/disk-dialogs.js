@@ -44,11 +44,11 @@ export function replaceDialog(array, member, model) {
   force.input.addEventListener("change", dialog.ask);
 }
 
-// Where the loss of one host would lose data, weftd wants to be told twice.
+// If the loss of one host would lose data, weftd asks for a second confirmation.
 export function forceBox() {
   const input = el("input", { type: "checkbox", name: "force" });
   const node = el("label", { class: "choice", hidden: "" }, input,
-    "Do it all the same: the loss of one host then loses data.");
+    "Do it anyway: the loss of one host then loses data.");
   return { input, node, told: ({ code }) => {
     node.hidden = !input.checked && code !== "one-host";
   } };
@@ -59,14 +59,14 @@ export function spareDialog(disk, model) {
     model.sorted("array").map((a) => [a.name, a.name]));
   const name = `${disk.path} of ${disk.node}`;
   formDialog(`Keep ${name} as a spare`, "Keep it",
-    [pick.node, el("p", { class: "hint" }, "It takes the place of a member " +
-      "by itself when that one has been out for some time.")],
+    [pick.node, el("p", { class: "hint" }, "A spare replaces a " +
+      "member by itself when the member has been out for some time.")],
     () => addSpare(pick.input.value, disk.uuid),
     { done: `${name} is a spare.` });
 }
 
 export function moveDialog(disk, model) {
-  const pick = choice("It is now in the host", "node",
+  const pick = choice("Host that has it now", "node",
     nodesFor(disk, model).map(({ name }) => [name, name]));
   formDialog(`Move ${disk.path} of ${disk.node}`, "Let it serve the disk",
     [el("p", { class: "hint" }, "No other host may serve a disk of an array " +

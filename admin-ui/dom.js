@@ -1,6 +1,6 @@
 // dom.js: the few ways in which this page touches the document.
 //
-// What weftd says is data: it becomes text nodes and, for the attributes named
+// Text from weftd is data: it becomes text nodes and, for the attributes named
 // in el(), attribute values.  Nothing here parses markup, so a name that looks
 // like HTML is shown as it is.
 
@@ -24,14 +24,14 @@ export function section(id, title) {
   const list = el("div", { id: `${id}-list` });
   document.querySelector("main").append(
     el("section", { id, "aria-labelledby": `${id}-title`,
-      // Whoever skips the top of the page gets the focus here.
+      // A user who skips the top of the page gets the focus here.
       tabindex: document.querySelector(`[href="#${id}"]`) ? "-1" : null },
       el("h2", { id: `${id}-title`, class: "h5" }, title), list));
   return list;
 }
 
-// Change only what differs: an unchanged text keeps the reader's selection and
-// is not read out again.
+// Change only differences: an unchanged text keeps the reader's selection and is not read
+// out again.
 export function setText(node, text) {
   if (node.textContent !== text)
     node.textContent = text;
@@ -152,7 +152,7 @@ export const state = (title, of) => ({
 // goes by itself, an error only when it is closed.
 export function say(text, tone = "quiet") {
   const box = document.getElementById("notices");
-  // What is outside of an open dialog is inert.
+  // Everything outside of an open dialog is inert.
   (document.querySelector("dialog[open]") ?? document.body).append(box);
   const close = el("button", { type: "button", class: "btn btn-sm btn-plain",
                                "aria-label": "Close this message" }, "✕");

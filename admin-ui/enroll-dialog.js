@@ -29,7 +29,8 @@ function commandOf(answer) {
   return [
     el("p", {}, "Run this on the new host, as root, with its disks:"),
     commandLine([...words, "--disk", "/dev/sdX"].join(" "), "the command"),
-    el("p", {}, "It asks for the token:"), commandLine(answer.token, "the token"),
+    el("p", {}, "weft-enroll asks for the token:"),
+    commandLine(answer.token, "the token"),
     ...here ? [] : [el("p", { class: "hint" }, "ADDRESS:PORT is where weftd " +
       "listens for other hosts (weftd --listen).")],
     el("p", { class: "hint" }, "The token works once, until " +

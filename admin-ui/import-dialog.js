@@ -8,9 +8,9 @@ import { el } from "./dom.js";
 import { importArray } from "./requests.js";
 import { bytes } from "./units.js";
 
-const NONE = "No disk of an array that this weftd does not know has asked for " +
-  "its place. Start the members' processes with the address of this weftd; " +
-  "what they say of themselves is listed here then.";
+const NONE = "There is nothing to import: no disk of an unknown " +
+  "array has contacted this weftd. Start the members' processes with the address of " +
+  "this weftd; their array is then listed here.";
 
 const textOf = ({ array, layout, n, groups, unit }) => `${array}: ${layout} ` +
   `over ${n * groups} members, stripe unit ${bytes(unit)}`;

@@ -1,7 +1,7 @@
-// login.js: the login page: for who has a login, and, with a one-time URL that
-// weftd has made (#setup=TOKEN), for who makes the first one.
+// login.js: the login page. With a one-time URL from weftd (#setup=TOKEN) it makes the
+// first user.
 
-import { call, caller, whoAmI } from "./api.js";
+import { caller, logIn, whoAmI } from "./api.js";
 import { NAME, field } from "./dialog.js";
 import { el, setText } from "./dom.js";
 
@@ -40,9 +40,24 @@ function form(title, fields, label, submit, ...more) {
 function loginForm() {
   const password = field("Password", "password", { type: "password",
     autocomplete: "current-password", required: "" });
-  form("Log in", [user.node, password.node], "Log in", () =>
-    call("POST", "/login", { user: user.input.value.trim(),
-                             password: password.input.value }));
+  const code = field("Code", "code", { inputmode: "numeric",
+    autocomplete: "one-time-code", maxlength: "6" },
+    "The six digits that your app shows for Weft now.");
+  code.node.hidden = true;
+  form("Log in", [user.node, password.node, code.node], "Log in", async () => {
+    const given = code.input.value.trim();
+    try {
+      await logIn("/login", { user: user.input.value.trim(),
+                              password: password.input.value,
+                              ...given ? { code: given } : {} });
+    } catch (problem) {
+      if (problem.code === "code-required") {
+        code.node.hidden = false;
+        code.input.focus();
+      }
+      throw problem;
+    }
+  });
 }
 
 function setupForm() {
@@ -55,8 +70,8 @@ function setupForm() {
     "Make this login", async () => {
       if (password.input.value !== again.input.value)
         throw new Error("The two passwords differ.");
-      await call("POST", "/setup", { token, user: user.input.value.trim(),
-                                     password: password.input.value });
+      await logIn("/setup", { token, user: user.input.value.trim(),
+                              password: password.input.value });
     }, el("p", {}, "This one-time page makes the first login of this weftd."));
 }
 

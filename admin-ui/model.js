@@ -1,4 +1,4 @@
-// model.js: what this page knows, as weftd last said it.
+// model.js: the objects of this page, in the state that weftd last sent.
 //
 // A snapshot replaces everything; an event replaces one object, whole, or says
 // that it is gone; `load` brings the rates of a second.  Views only read.
@@ -48,8 +48,8 @@ export class Model {
       this.objects[kind] = byKey(data[`${kind}s`], key);
   }
 
-  // Of a whole status only this: an object in it may be older than an event
-  // that came meanwhile.
+  // Take only this of a whole status: an object in it may be older than an event that
+  // came meanwhile.
   takeVerdict({ verdict, health }) {
     if (this.status)
       Object.assign(this.status, { verdict, health });

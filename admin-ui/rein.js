@@ -34,7 +34,7 @@ export class Rein {
     this.input.addEventListener("change", () => this.letGo());
   }
 
-  // What somebody else changes from now on until it is let go counts.
+  // Changes by others count from now on until it is released.
   hold() {
     if (this.heldUntil !== Infinity) {
       this.looked = this.intent.look(this.request(0));

@@ -1,6 +1,6 @@
-// requests.js: what the page can ask weftd to do, each with its title, with the
-// words of the same command of weftctl, and where an ETag says whether somebody
-// else has changed the same meanwhile, with the path of that thing.
+// requests.js: the page's requests to weftd. Each has a title, the same command of
+// weftctl, and, if an ETag guards it against concurrent changes, the path of the changed
+// object.
 
 import { path } from "./api.js";
 
@@ -88,7 +88,7 @@ export const allowNode = (name, node, mode, failover) =>
      arrayAt(name));
 
 export const denyNode = (name, node) =>
-  of(`Let ${node} attach ${name} no more`, "DELETE",
+  of(`Forbid ${node} to attach ${name}`, "DELETE",
      path`/arrays/${name}/allow/${node}`, undefined,
      ["array", "deny", name, node], arrayAt(name));
 
@@ -156,6 +156,11 @@ export const changeUser = (name, change) =>
      ["user", "set", name,
       ...change.role ? ["--role", change.role] : ["--password"]],
      userAt(name));
+
+export const setTotp = (name, on, code) =>
+  of(`Second factor of ${name}`, "PUT", path`/users/${name}/totp`,
+     { on, ...code ? { code } : {} },
+     ["user", "totp", name, on ? "on" : "off", ...code ? ["--code", code] : []]);
 
 export const removeUser = (name) =>
   of(`Remove user ${name}`, "DELETE", userAt(name), undefined,

@@ -9,7 +9,7 @@ export class Schemas {
     this.root = root;
   }
 
-  // What a $ref names; anything else is itself.
+  // The target of a $ref; anything else is itself.
   follow(node) {
     let found = node;
     for (let i = 0; found?.$ref && i < DEPTH_MAX; i++)
@@ -74,7 +74,7 @@ export class Schemas {
       }));
   }
 
-  // Schemas may hold themselves: what is deeper is made when it is opened.
+  // Schemas may contain themselves: deeper levels are made when they are opened.
   deeper(schema, depth) {
     const node = el("details", {}, el("summary", {}, "its fields"));
     node.addEventListener("toggle", () => {

@@ -1,4 +1,4 @@
-// shell.js: what a button does, as commands to copy.
+// shell.js: the commands for a button, to copy.
 
 import { el, say } from "./dom.js";
 import { caller, takesKey } from "./api.js";
@@ -14,7 +14,7 @@ export function asWeftctl(words) {
 
 export function asCurl({ method, path, body }) {
   const parts = ["curl", "--fail-with-body", "-X", method];
-  // Where a node has it; elsewhere it is to be got from there.
+  // The command for a host that has the file; other hosts get it from there.
   if (location.protocol === "https:")
     parts.push("--cacert", "/etc/weft/tls/ca-cert.pem");
   // The token itself is never shown: it is in the caller's environment.
@@ -54,8 +54,8 @@ const caHint = () => el("p", { class: "hint" }, "curl knows weftd by the " +
   el("a", { href: "/ca.pem", download: "ca-cert.pem" }, "ca-cert.pem"),
   " and check its fingerprint; weftctl wants its folder by --tls.");
 
-// Folded up in `place`: the same requests as weftctl and as curl.  A request has
-// method, path, body and ctl, weftctl's words.  What was unfolded stays so.
+// Folded up in `place`: the same requests as weftctl and as curl.  A request has method,
+// path, body and ctl, weftctl's words.  An unfolded one stays unfolded.
 export function showShell(place, ...requests) {
   const open = place.querySelector("details[open]") !== null;
   const lines = requests.flatMap((request) => [

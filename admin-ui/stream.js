@@ -4,8 +4,11 @@
 // once a second, so a stream that says nothing for SILENCE_MS is lost even when
 // the connection looks alive: weftd may hang, or a network path may be gone.
 //
-// A lost stream is opened anew rather than resumed: a new one begins with a
-// snapshot of everything, which is right whatever happened meanwhile.
+// A lost stream is not resumed: a new one begins with a snapshot of everything, which is
+// always right.
+
+import { loginHeaders } from "./api.js";
+import { parse } from "./strike.js";
 
 const SILENCE_MS = 5000;
 const RETRY_MS_MIN = 500;
@@ -26,32 +29,61 @@ export class Stream {
 
   open(state) {
     this.onState(state, null);
-    const source = new EventSource(this.url);
-    this.source = source;
-    for (const kind of KINDS)
-      source.addEventListener(kind, (event) => this.take(kind, event.data));
-    source.onerror = () => this.lose();
+    const connection = this.connection = new AbortController();
     this.listen();
+    this.read(connection.signal).catch(() => {}).then(() =>
+      this.lose(connection));
+  }
+
+  // By fetch, for an EventSource can't send the login's header.  In the stream
+  // each event is some lines "NAME: VALUE", ended by an empty line.
+  async read(signal) {
+    const reply = await fetch(this.url, { headers: loginHeaders(), signal });
+    if (!reply.ok)
+      return;
+    const reader =
+      reply.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done)
+        return;
+      const events = (rest + value).split("\n\n");
+      rest = events.pop();
+      for (const event of events)
+        this.take(event);
+    }
   }
 
   // (Re)start the watch over the silence.
   listen() {
+    const { connection } = this;
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.lose(), SILENCE_MS);
+    this.timer = setTimeout(() => this.lose(connection), SILENCE_MS);
   }
 
-  take(kind, text) {
+  take(lines) {
+    const kind = /^event: (.*)$/m.exec(lines)?.[1];
+    if (!KINDS.includes(kind))
+      return;
     this.listen();
-    this.onEvent(kind, JSON.parse(text));
+    try {
+      this.onEvent(kind, parse(/^data: (.*)$/m.exec(lines)[1]));
+    } catch (error) {
+      reportError(error); // a fault of the page, not of the connection
+    }
     if (kind === "snapshot") {
       this.retryMs = RETRY_MS_MIN;
       this.onState("live", null);
     }
   }
 
-  lose() {
+  lose(connection) {
+    if (connection !== this.connection)
+      return;
+    this.connection = null;
+    connection.abort();
     clearTimeout(this.timer);
-    this.source.close();
     this.onState("lost", Date.now() + this.retryMs);
     this.timer = setTimeout(() => this.open("lost"), this.retryMs);
     this.retryMs = Math.min(2 * this.retryMs, RETRY_MS_MAX);

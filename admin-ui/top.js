@@ -1,8 +1,7 @@
-// top.js: what every page has at its top: where one is, who one is, light or
-// dark.
+// top.js: the top of every page: the pages, the user, light or dark.
 
 import { button } from "./action.js";
-import { call, caller, path, toLogin } from "./api.js";
+import { call, caller, logOut, path, toLogin } from "./api.js";
 import { Dialog, field } from "./dialog.js";
 import { el, say } from "./dom.js";
 
@@ -45,9 +44,9 @@ function passwordDialog() {
   dialog.open();
 }
 
-async function logOut() {
+async function leave() {
   try {
-    await call("POST", "/logout");
+    await logOut();
     toLogin();
   } catch (problem) {
     say(problem.message, "error");
@@ -62,7 +61,7 @@ function userMenu() {
   if (caller.via === "login") {
     const change = button("Password…", passwordDialog);
     items.push(el("p", { class: "buttons" }, change,
-                  button("Log out", logOut)));
+                  button("Log out", leave)));
   }
   const menu = el("details", { class: "menu" },
     el("summary", {}, caller.user ?? "Menu"),
@@ -88,8 +87,8 @@ export function fillTop() {
   document.getElementById("top").append(nav, userMenu());
   if (caller.via === "none")
     document.getElementById("banner").append(el("p", { class: "banner",
-      "data-tone": "warning" }, "This weftd runs with --no-login: everybody " +
-      "who reaches it may do everything."));
+      "data-tone": "warning" }, "This weftd runs with --no-login: everybody who can " +
+      "connect to it may do everything."));
   if (caller.role === "viewer")
     document.getElementById("banner").append(el("p", { class: "banner",
       "data-tone": "quiet" }, "Your role is viewer: you see everything and " +

@@ -23,14 +23,15 @@ function badRanges(a) {
     ? ` and more (weftctl array bad-ranges ${a.name})` : "");
 }
 
-// Who serves it to several hosts, who stands by, and what that promises.
-function service({ serving, nodes, promise }) {
-  const who = !serving ? "nobody serves it just now"
+// The serving node, the standby nodes, the durability, and the clients that wait.
+function service({ serving, nodes, promise, unreached }) {
+  const who = !serving ? "no node serves it now"
     : `${serving.node} serves it` + (serving.draining ? ", and leaves off"
       : serving.alive ? "" : ", and is silent");
   const others = nodes.filter((n) => n.node !== serving?.node)
     .map((n) => `${n.node} ${n.stands_by ? "stands by" : "is away"}`);
-  return `${[who, ...others].join(", ")}; ${promise}`;
+  return `${[who, ...others].join(", ")}; ${promise}` +
+    (unreached ? `. ${unreached}` : "");
 }
 
 const right = ({ node, mode, failover }) => node +
@@ -59,7 +60,7 @@ const FACTS = [
     : "nothing"],
   ["Lost", (a) => a.lost_bytes > 0 ? bytes(a.lost_bytes) : "nothing"],
   ["Can't be read", (a) => a.bad_bytes > 0
-    ? `${bytes(a.bad_bytes)}: no good copy was found. Write them anew from a ` +
+    ? `${bytes(a.bad_bytes)}: no good copy was found. Write them again from a ` +
       `backup: ${badRanges(a)}` : "nothing is known to be bad"],
   ["Epoch", (a) => String(a.epoch)],
   ["Held for writing by", (a) => a.sessions
@@ -149,7 +150,7 @@ export class ArraysView {
     updateButton(parts.buttons.nodes, null);
     updateButton(parts.buttons.spares, null);
     updateButton(parts.buttons.remove, firstReason(array.sessions.length > 0 &&
-      `It is attached by ${array.sessions[0].node}; detach it there, or ` +
+      `The array is attached by ${array.sessions[0].node}; detach it there, or ` +
       "evict the session, first."));
   }
 }
@@ -180,14 +181,14 @@ function sparesDialog(name, model) {
     return item;
   }));
   const dialog = formDialog(`Spares of ${name}`, "Set the time",
-    [array.spares.length > 0 ? list : el("p", {}, "It has none. A free disk " +
-      "is made one from its line under “Members and disks”."), after.node,
+    [array.spares.length > 0 ? list : el("p", {}, "The array has no spare. To add " +
+      "a free disk, use its line under “Members and disks”."), after.node,
       slow.node],
     () => tuneArray(name, Number(after.input.value), Number(slow.input.value)));
 }
 
 const MODES = [["rw", "to read and write"], ["ro", "to read"],
-  ["failover", "to read and write, and to take it from who is heard"]];
+  ["failover", "to read and write, and to take it from a live node"]];
 
 // Which nodes may attach an array.
 function nodesDialog(name, model) {
@@ -206,7 +207,7 @@ function nodesDialog(name, model) {
   const dialog = confirmChoice(`Nodes that may attach ${name}`, () =>
     allowNode(name, node.input.value, mode.input.value === "ro" ? "ro" : "rw",
               mode.input.value === "failover"),
-    { label: "Allow it", done: `Who may attach ${name} has changed.`,
+    { label: "Allow it", done: `Changed the nodes that may attach ${name}.`,
       parts: [array.allow?.length > 0 ? list : el("p", {},
         `Now: ${allowed(array)}.`), node.node, mode.node] });
   for (const { input } of [node, mode])

@@ -1,4 +1,4 @@
-// view-audit.js: who asked weftd for which change, newest first.
+// view-audit.js: the audit trail: each change, with its author, newest first.
 
 import { AskedTable } from "./asked-table.js";
 import { badge, word } from "./dom.js";
@@ -9,7 +9,7 @@ export const auditView = (parent) => new AskedTable(parent, {
   key: (line) => line.id, empty: "Nothing was changed yet.",
   columns: [
     word("At", (line) => moment(line.at), true),
-    word("Who", (line) => line.who ?? "–"),
+    word("Who", (line) => [line.who ?? "–", line.process].filter(Boolean).join(" ")),
     word("By", (line) => line.via),
     word("From", (line) => line.address ?? "many"),
     word("Did", (line) => line.action),

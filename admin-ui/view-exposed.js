@@ -1,4 +1,4 @@
-// view-exposed.js: what could still be lost, in figures.
+// view-exposed.js: the data that could be lost now, in figures.
 
 import { el, setAttribute, setText } from "./dom.js";
 import { bytes, count, duration } from "./units.js";

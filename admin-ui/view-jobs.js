@@ -1,5 +1,5 @@
-// view-jobs.js: what takes longer than a request: GET /jobs, asked again when
-// something has changed, and every few seconds while a job is open.
+// view-jobs.js: rebuilds, drains and other jobs: GET /jobs, asked again when something
+// has changed, and every few seconds while a job is open.
 
 import { get } from "./api.js";
 import { Table, el, figure, setAttribute, setText, state, word }
@@ -57,7 +57,7 @@ export class JobsView {
     try {
       this.jobs = (await get("/jobs")).jobs;
     } catch {
-      // The stream says that weftd is away; what was known stays.
+      // The stream says that weftd is away; the known jobs stay.
     }
     this.asking = false;
     this.table.show(this.jobs);

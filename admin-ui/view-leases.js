@@ -1,8 +1,9 @@
-// view-leases.js: who has leases of what of an array, and where hosts meet; asked for
-// again and again while the array is shared by leases.
+// view-leases.js: which host has which leases of an array, and where hosts meet. Asked
+// for repeatedly while several hosts share the array.
 //
-// A cell's letter and colour say who has the most of it, its frame how often hosts met
-// there of late.  The table below has the letters; the same in words is the label.
+// A cell's letter and colour stand for the host with most of its leases; its frame shows
+// how often hosts met there in the last minutes. The table below lists the letters; the
+// label says the same in words.
 
 import { get, path } from "./api.js";
 import { Table, el, figure, keyed, setAttribute, setText, state, word }
@@ -37,19 +38,19 @@ const COLUMNS = [
   figure("Asked back", ({ session }) => count(session.revokes)),
 ];
 
-// What holds hosts up, in sentences.
+// Why hosts wait, in sentences.
 function waits(map) {
   const said = [];
   const recoverer = map.sessions.find((s) => s.session === map.recoverer);
   if (map.undeclared > 0)
-    said.push("weftd was started, and grants nothing before " +
-      `${map.undeclared} of them have said what they have.`);
+    said.push("weftd was started, and grants nothing until " +
+      `${map.undeclared} of them have declared their leases.`);
   if (map.orphan_bytes > 0)
-    said.push(`${bytes(map.orphan_bytes)} of a host that has ended are made ` +
-      "equal before anybody gets them" +
+    said.push(`${bytes(map.orphan_bytes)} of ended sessions are resynchronized ` +
+      "before they are granted" +
       (recoverer ? `: ${recoverer.node} does it.` : "."));
   if (map.waiting > 0)
-    said.push(`${map.waiting} wait for what others have.`);
+    said.push(`${map.waiting} wait for leases of others.`);
   if (map.waits_for)
     said.push(`Waits for ${map.waits_for}.`);
   return said.join(" ");
@@ -69,7 +70,7 @@ function label(map) {
   return `Leases of array ${map.array} in ${map.cells.length} pieces: ` +
     `${hosts.join(", ")}; ` + (hot.length > 0
       ? `hosts met in the last ${map.minutes} minutes ${hot.join(", ")}`
-      : "hosts met nowhere of late");
+      : "hosts met nowhere recently");
 }
 
 function cellTitle(map, cell, at) {
@@ -78,7 +79,7 @@ function cellTitle(map, cell, at) {
   if (cell.other_bytes > 0)
     said.push(`others have ${bytes(cell.other_bytes)}`);
   if (cell.orphan_bytes > 0)
-    said.push(`${bytes(cell.orphan_bytes)} are to be made equal`);
+    said.push(`${bytes(cell.orphan_bytes)} must be resynchronized`);
   if (cell.conflicts + cell.revokes > 0)
     said.push(`in the last ${map.minutes} minutes hosts met there ` +
       `${times(cell.conflicts)}, asked back ${times(cell.revokes)}`);
@@ -100,7 +101,7 @@ export class LeasesView {
   }
 
   show(array) {
-    this.node.hidden = !array.sessions.some((s) => s.leases);
+    this.node.hidden = !array.sessions.some((s) => s.leases || s.part);
     if (this.node.hidden || document.hidden ||
         Date.now() - this.asked < ASK_MS)
       return;
@@ -118,7 +119,7 @@ export class LeasesView {
 
   draw(map) {
     const place = new Map(map.sessions.map((s, i) => [s.session, i]));
-    setText(this.title, `Who has leases of ${map.array}`);
+    setText(this.title, `Leases of ${map.array}`);
     setText(this.waits, waits(map));
     setText(this.hint, `A square is ${bytes(map.cell_bytes)}; ` +
       `${count(map.leases)} leases, ${bytes(map.held_bytes)}. ` +

@@ -1,5 +1,5 @@
-// view-log.js: weftd's sentences, newest first: those that it keeps (GET /log),
-// and on top of them what comes while the page is open.
+// view-log.js: weftd's log, newest first: the stored lines (GET /log), and above them the
+// lines that come while the page is open.
 
 import { get } from "./api.js";
 import { button } from "./action.js";
@@ -82,7 +82,7 @@ export class LogView {
   }
 }
 
-// What it is about, where the sentence does not name it.
+// The subject, if the sentence does not name it.
 function subjectOf({ subject, text }) {
   const named = text.toLowerCase().includes((subject ?? "").toLowerCase());
   return named ? "" : `${subject}: `;

@@ -1,5 +1,5 @@
-// view-losing.js: what the loss of one member or host would cost now, below the
-// map of its array; asked anew when the array has changed.
+// view-losing.js: the cost of losing one member or host now, below the map of its array.
+// Asked again when the array has changed.
 
 import { get, path } from "./api.js";
 import { el, setText } from "./dom.js";
@@ -33,7 +33,7 @@ export class LosingView {
       return;
     }
     const at = question(array.name, picked);
-    // What a loss costs depends on the states of the members.
+    // The cost of a loss depends on the states of the members.
     const asked = at + array.epoch + array.exposed_bytes +
       array.members.map((m) => m.state).join();
     if (asked === this.asked)

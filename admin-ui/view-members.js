@@ -42,15 +42,15 @@ function whyOf(disk, member, rebuild) {
   if (member?.suspect)
     why.push(`its answers take ${latency(member.service_us)}` +
       (member.peers_us ? `, its peers' ${latency(member.peers_us)}` : "") +
-      ": what others have is read from them");
+      ": data is read from its peers where they have a copy");
   if (disk.moves_to)
     why.push(`${disk.moves_to} may serve it`);
   if (disk.rekeys)
     why.push("another key is on its way to it");
   if (member?.paused)
-    why.push("its rebuild is paused until it is told to go on");
+    why.push("its rebuild is paused: resume it to go on");
   if (member?.held)
-    why.push("held out until it is told to join");
+    why.push("held out: let it join to take it back");
   if (member?.next_disk)
     why.push(`it is to move to disk ${member.next_disk}`);
   if (member?.spare_at)
@@ -116,13 +116,13 @@ function rekeyDialog(disk) {
   confirm(rekeyDisk(disk), { label: "Rekey it",
     done: `Disk ${disk.path} of ${disk.node} gets another key.`,
     preview: () => ({ allowed: true, confirm: disk.path, lines: [
-      "Whoever has read weftd's database can open this disk until it has " +
-      "another key.",
-      "What is open with its key is shut then, and connects again with " +
-      "another: what is asked of the disk waits for that long. Nothing is " +
-      "lost, and nothing is copied.",
-      ...disk.alive ? [] : ["It is silent: it gets the key when it is heard " +
-        "again."]] }) });
+      "A person who has read weftd's database can open this disk until it " +
+      "has another key.",
+      "Connections by the old key are then closed and made again by the " +
+      "new one; requests to the disk wait meanwhile. Nothing is lost, and " +
+      "nothing is copied.",
+      ...disk.alive ? [] : ["The disk is silent: it gets the key when it " +
+      "reports again."]] }) });
 }
 
 const hasFree = (model) => model.sorted("disk").some(isFree);

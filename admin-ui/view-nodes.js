@@ -20,11 +20,11 @@ function stateOf(node) {
 function whyNotRemove(node, model) {
   const disks = node.disks.map((uuid) => model.objects.disk.get(uuid) ?? {});
   if (node.sessions.length > 0)
-    return "It has an array attached; detach that, or evict the session, first.";
+    return "The node has an array attached; detach that, or evict the session, first.";
   if (disks.some((disk) => disk.array))
     return "Its disks are members of arrays; drain it first.";
   if (disks.some((disk) => disk.spare_of))
-    return "It has spares; drop them first.";
+    return "The node has spares; drop them first.";
   if (disks.some((disk) => disk.alive))
     return "Its member processes run; stop them on the host first.";
   return null;
@@ -47,11 +47,12 @@ const ACTIONS = [
     press: ({ node }) => revokeDialog(node.name) },
 ];
 
-// Where data could not be reached meanwhile, weftd wants to be told twice.
+// If data could not be reached meanwhile, weftd asks for a second confirmation.
 function maintenanceDialog(name) {
   const force = el("input", { type: "checkbox", name: "force" });
   const label = el("label", { class: "choice", hidden: "" }, force,
-    "Begin it all the same: what can't be reached waits until it is over.");
+    "Begin it anyway: requests for data that can't be reached " +
+      "wait until it is over.");
   const dialog = confirmChoice(`Begin the maintenance of ${name}`,
     () => setMaintenance(name, true, force.checked),
     { label: "Begin maintenance", parts: [label],
@@ -61,7 +62,7 @@ function maintenanceDialog(name) {
   force.addEventListener("change", dialog.ask);
 }
 
-// What it costs is what its stop would.
+// The effects are those of a stop.
 function revokeDialog(name) {
   confirm(revokeNode(name), { label: "Revoke it", preview: async () => {
     const stop = await get(path`/nodes/${name}/ok-to-stop`);

@@ -19,7 +19,10 @@
 
 /* Seconds; the kernel counts in jiffies, in 64 bits. */
 #define DEAD_CONNECTION_S (100ULL * 365 * 24 * 3600)
-#define BLOCK_BYTES 4096
+/* The logical block of every device of an array, however it is attached (weft-attach(8)
+ * "BLOCK SIZE"): the numbers in a partition table count such blocks.
+ */
+#define BLOCK_BYTES 512
 /* After so long without an answer the kernel looks whether the connection of a
  * request has been replaced, and sends it again if so; else it says so in its
  * log, and waits on.
@@ -74,7 +77,7 @@ device_find (struct device *d)
   }
 }
 
-/* For what can be done without: it is said, and no more. */
+/* A step that is not necessary: a failure is logged, and nothing else. */
 static void
 sysfs_write (const struct device *d, const char *file, const char *text)
 {

@@ -22,7 +22,7 @@ struct device {
   unsigned number; /* of /dev/nbdN */
 };
 
-/* One that belongs to `owner`, and is not made yet. */
+/* A device for `owner` that is not made yet. */
 int device_init (struct device *d, const char *owner);
 /* One that an earlier process has made for this owner? */
 bool device_find (struct device *d);

@@ -1,10 +1,11 @@
 /* server.c: see server.h.
  *
- * Which process is at the other end?  The socket may be systemd's, so its
- * credentials tell nothing; the process has written its number to a file.  A
- * new one is started, and writes the file, only after the old one has ended.
- * So: connect, read the file, and then have a request answered.  What answers
- * was alive when the file was read, and is the process that the file names.
+ * This file finds out which process is at the other end of a connection.  The
+ * socket may be systemd's, so its credentials do not help; the array process
+ * has written its number to a file.  A new array process starts, and writes the
+ * file, only after the old one has ended.  So: connect, read the file, then
+ * have a request answered.  The process that answers was alive when the file
+ * was read, so it is the process in the file.
  */
 
 #include <config.h>
@@ -13,9 +14,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -23,26 +26,76 @@
 #include <linux/nbd.h>
 
 #include "common/refuse.h"
+#include "common/strike.h"
 #include "server.h"
+
+/* The file and the socket are in a folder of the user of arrays, not of ours.  So no link
+ * is followed, nothing is waited for, and no process of another user is believed to be
+ * the array's.
+ */
+
+/* The number in the file, and the file's author.  -1 with errno. */
+static int
+pid_read (const char *pid_file, uid_t *user)
+{
+  int fd = open (pid_file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  int found = -1;
+  char text[24];
+  struct stat st;
+  ssize_t n;
+
+  if (fd == -1)
+    return -1;
+  if (fstat (fd, &st) == 0 && S_ISREG (st.st_mode) &&
+      (n = read (fd, text, sizeof text - 1)) > 0) {
+    text[n] = '\0';
+    *user = st.st_uid;
+    found = (int) strtol (text, NULL, 10);
+  }
+  close (fd);
+  errno = ESRCH;
+  return found > 0 ? found : -1;
+}
 
 /* The process whose number is in the file, or -1. */
 static int
 process_open (const char *pid_file, int *pid)
 {
-  FILE *f = fopen (pid_file, "re");
-  int found = 0;
+  char path[32];
+  struct stat st;
+  uid_t user;
+  int fd;
 
-  if (f == NULL)
+  *pid = pid_read (pid_file, &user);
+  if (*pid == -1)
     return -1;
-  if (fscanf (f, "%d", &found) != 1)
-    found = 0;
-  fclose (f);
-  if (found <= 0) {
-    errno = ESRCH;
+  fd = pidfd_open (*pid, 0);
+  snprintf (path, sizeof path, "/proc/%d", *pid);
+  if (fd != -1 && (stat (path, &st) == -1 || st.st_uid != user)) {
+    close (fd);
+    errno = EPERM;
     return -1;
   }
-  *pid = found;
-  return pidfd_open (found, 0);
+  return fd;
+}
+
+/* The socket's address, whose path leads to this socket and to no other; the
+ * caller closes *fd.
+ */
+static int
+socket_find (const char *path, struct sockaddr_un *sun, int *fd)
+{
+  struct stat st;
+
+  *fd = open (path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  if (*fd == -1)
+    return -1;
+  sun->sun_family = AF_UNIX;
+  snprintf (sun->sun_path, sizeof sun->sun_path, "/proc/self/fd/%d", *fd);
+  if (fstat (*fd, &st) == 0 && S_ISSOCK (st.st_mode))
+    return 0;
+  errno = ENOTSOCK;
+  return -1;
 }
 
 /* Until the handle is ready, or has that command's answer.  -1: never, or told
@@ -81,13 +134,19 @@ server_connect (const char *socket_path, const char *pid_file,
                 unsigned why_size)
 {
   static char block[512]; /* outlives a handle that is closed early */
-  struct sockaddr_un sun = { .sun_family = AF_UNIX };
-  struct nbd_handle *h = nbd_create ();
+  struct sockaddr_un sun = { 0 };
+  struct nbd_handle *h;
   int64_t size, cookie;
-  int r = -1;
+  int r = -1, found = -1;
 
-  snprintf (sun.sun_path, sizeof sun.sun_path, "%s", socket_path);
   s->process = -1;
+  if (socket_find (socket_path, &sun, &found) == -1) {
+    refuse (why, why_size, "%s: %s", socket_path, strerror (errno));
+    if (found != -1)
+      close (found);
+    return -1;
+  }
+  h = nbd_create ();
   if (h == NULL || nbd_set_export_name (h, export) == -1 ||
       /* The kernel knows simple replies only. */
       nbd_set_request_structured_replies (h, false) == -1 ||
@@ -127,6 +186,9 @@ server_connect (const char *socket_path, const char *pid_file,
   else
     r = 0;
 out:
+  close (found);
+  if (r == -1)
+    strike_controls (why); /* libnbd's has words of the other end */
   if (r == -1 && s->process != -1)
     close (s->process);
   /* This ends the handle and says nothing to the other end. */

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* A connection over which nothing but requests and answers is left to be said. */
+/* A connection after the negotiation: only requests and answers follow. */
 struct server {
   int socket;
   int process; /* its pidfd: readable once the process has ended */

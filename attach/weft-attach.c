@@ -3,19 +3,22 @@
  *   look ─► attach ─► serve: wait ─┬─ the array process has ended ─► reconnect ─► wait
  *                                  └─ SIGTERM ─► detach
  *
- * An array process that is a client of the array's service may end while what it has
- * sent to who serves is still on its way.  That is ended when the next process connects
- * there, which is known as the same client by a file (plugin/identity.h).  The file
- * belongs to the device, and goes with it.
+ * An array process that is a client of the array's service may end while its
+ * last requests are still on their way to the serving node.  The serving node
+ * drops these when the next process connects.  It recognizes the next process
+ * as the same client by a file (plugin/identity.h), which belongs to the device
+ * and is removed with it.
  *
- * Where other hosts use the array, too, this begins with a look at what is on it, by a
- * device of its own that can only be read, so that nobody uses it meanwhile.
+ * If other hosts use the array, too, weft-attach first checks the data on it
+ * for a file system that only one host may mount.  It does so by a read-only
+ * device of its own, so that nobody uses the array meanwhile.
  *
- * The device belongs to the kernel: when this program ends in any other way, it
- * stays, and the next one of the same array takes it over.  A new connection is
- * made only when the process at the other end of the old one has ended: until
- * then what was asked over the old one may still be carried out, and a request
- * that the kernel sends again could be overtaken by its own first copy.
+ * The device belongs to the kernel: if this program ends in any other way, the
+ * device stays, and the next weft-attach of the same array takes it over.  A
+ * new connection is made only when the process at the other end of the old one
+ * has ended: until then, requests on the old connection may still be carried
+ * out, and a request that the kernel sends again could be overtaken by its own
+ * first copy.
  */
 
 #include <config.h>
@@ -49,16 +52,17 @@
 #include "server.h"
 
 #define RETRY_MS 250
-/* The kernel has a moment to find its old connection dead.  One that it still
- * takes for alive is not replaced, and it does not say so: hence more than once.
+/* The kernel has a moment to find its old connection dead.  It does not replace
+ * a connection that it still takes for alive, and does not report that: so try
+ * more than once.
  */
 #define SETTLE_MS 1000
 #define SETTLE_TIMES 3
-/* Where it is to be detached and a file system on it is just being unmounted. */
+/* For a detach while a file system on it is just being unmounted. */
 #define IN_USE_MS 10000
 #define LINKS "/dev/weft"
 #define PARTITIONS_MAX 255
-/* What is on the array is destroyed when two hosts use it. */
+/* The array has data that is destroyed when two hosts use it. */
 #define EXIT_REFUSED 3
 
 struct options {
@@ -71,14 +75,14 @@ static const char usage[] =
   "Usage: weft-attach [OPTION]... ARRAY\n"
   "Keep an array attached as the block device /dev/weft/ARRAY.\n"
   "\n"
-  "  --socket PATH    where its array process listens\n"
+  "  --socket PATH    socket of the array process\n"
   "                   (/run/weft/ARRAY.sock)\n"
-  "  --pid-file PATH  where it has its process number (/run/weft/ARRAY.pid)\n"
-  "  --client-file PATH  the client= that it was given\n"
+  "  --pid-file PATH  pid file of the array process (/run/weft/ARRAY.pid)\n"
+  "  --client-file PATH  file of its option client=\n"
   "                   (/run/weft/ARRAY.client)\n"
-  "  --as WORD        array, or service: its array process is a client of the\n"
-  "                   array's service, as those of other hosts (array)\n"
-  "  --force          as service: also what two hosts would destroy\n"
+  "  --as WORD        array, or service: the array process is a client of the\n"
+  "                   array's service, like those of other hosts (array)\n"
+  "  --force          as service: even a file system for only one host\n"
   "  --help           print this, and end\n"
   "  --version        print the version, and end\n";
 
@@ -178,8 +182,8 @@ connect_patiently (const struct options *o, int signals, struct server *s)
   return true;
 }
 
-/* In a process of its own: who reads from a device whose array process ends waits until
- * that device goes.  Returns the exit status.
+/* In a process of its own: a read from a device whose array process ends waits
+ * until that device goes.  Returns the exit status.
  */
 static int
 look_at (const struct options *o, const struct device *d)
@@ -193,11 +197,10 @@ look_at (const struct options *o, const struct device *d)
   case 1:
     fprintf (
       stderr,
-      "weft-attach: array %s: there is %s on it, which is destroyed when "
-      "two hosts use it; put a cluster file system there (man "
-      "weft-shared), or set WEFT_ATTACH_OPTIONS=--force in "
-      "/etc/weft/arrays/%s.conf if something sees to it that one host at "
-      "a time does\n",
+      "weft-attach: array %s: there is %s on it, which is destroyed when two "
+      "hosts use it; put a cluster file system there (man weft-shared), or set "
+      "WEFT_ATTACH_OPTIONS=--force in /etc/weft/arrays/%s.conf if something "
+      "ensures that only one host at a time uses it\n",
       o->name, text, o->name);
     return EXIT_REFUSED;
   default:
@@ -223,7 +226,7 @@ look (const struct options *o, int signals, const struct server *s)
   snprintf (owner, sizeof owner, "weft-look/%s", o->name);
   if (device_init (&d, owner) == -1)
     return EXIT_FAILURE;
-  /* Of one that was killed. */
+  /* The device of an array process that was killed. */
   if (device_find (&d))
     device_disconnect (&d);
   if (device_connect (&d, s->socket, s->size, s->flags | NBD_FLAG_READ_ONLY) ==
@@ -288,9 +291,9 @@ host_goes_down (void)
   return strcmp (state, "stopping\n") == 0;
 }
 
-/* May the device go?  Where somebody uses it, it stays, and waits for the next
- * array process.  But a host that goes down could not end then, for nobody would
- * answer its last writes: it makes them now, and what comes later fails.
+/* May the device go?  While a program uses it, it stays, and waits for the next
+ * array process.  But a host that goes down could not end then, because its
+ * last writes would get no answer: it makes them now, and later ones fail.
  */
 static bool
 may_go (const struct options *o, const struct device *d, bool connected)
@@ -344,9 +347,9 @@ detach (const struct options *o, struct device *d, bool connected)
   if (!may_go (o, d, connected))
     return EXIT_FAILURE;
   snprintf (path, sizeof path, "/dev/nbd%u", d->number);
-  /* What is in the page cache goes to the array, as far as it can.  The device is
-   * opened for reading, since udev takes it that who has had it open for writing has
-   * written to it.
+  /* The page cache is written to the array, as far as possible.  The device is
+   * opened for reading, because udev takes the close of a writable descriptor
+   * for a write.
    */
   fd = connected ? open (path, O_RDONLY | O_CLOEXEC) : -1;
   if (fd != -1) {
@@ -360,8 +363,8 @@ detach (const struct options *o, struct device *d, bool connected)
   }
   if (!connected)
     fprintf (stderr,
-             "weft-attach: array %s: detached without its array "
-             "process: what was not flushed before is lost\n",
+             "weft-attach: array %s: detached without its array process: "
+             "unflushed writes are lost\n",
              o->name);
   snprintf (link, sizeof link, LINKS "/%s", o->name);
   unlink (link);

@@ -4,8 +4,13 @@ client, of the array process and of all members together.
 The kernel counts switches and CPU time for each thread, and forgets them when it
 ends; so `requests` (requests.c) keeps its connection until all is counted.  System
 calls are counted by strace, which makes everything slower, so in another run.
+
+Heartbeats and the like go on meanwhile, more of them the longer a run takes.  Their
+threads are not counted: switches and system calls are those of the threads that serve
+requests (SERVES).
 """
 
+import collections
 import contextlib
 import os
 import pathlib
@@ -33,6 +38,8 @@ COMMITS = {
 }
 # What is left behind by writes goes on for a moment: it belongs to them.
 SETTLE_S = 0.3
+# By name: every thread of Weft's but the engine's does what nobody requested.
+SERVES = re.compile(r"(?!weft-)|weft-engine$")
 
 
 def requests_of(workload, count):
@@ -41,7 +48,7 @@ def requests_of(workload, count):
 
 
 def switches(pids, kind=r"(?:non)?voluntary"):
-    """Context switches so far, by thread, of all that live.  A switch is voluntary when
+    """Context switches so far, by thread, of those that serve requests.  A switch is voluntary when
     the thread goes to sleep, and not when another takes its processor."""
     each = {}
     for pid in pids:
@@ -49,6 +56,8 @@ def switches(pids, kind=r"(?:non)?voluntary"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 text = (task / "status").read_text(encoding="ascii",
                                                    errors="replace")
+                if not SERVES.match(text.splitlines()[0].split(None, 1)[1]):
+                    continue
                 each[task] = sum(map(int, re.findall(
                     rf"^{kind}_ctxt_switches:\s+(\d+)", text, re.M)))
     return each
@@ -102,9 +111,8 @@ def client(*args):
 
 def parties(subject, c):
     """Whose counts are told apart: their processes."""
-    members = [p for p in subject.pids() if p != subject.array_pid]
     return {"client": [c.process.pid], "array": [subject.array_pid],
-            "members": members}
+            "members": subject.member_pids()}
 
 
 def costs(subject, workload, count, size, connections=1):
@@ -130,9 +138,11 @@ def costs(subject, workload, count, size, connections=1):
 
 
 def traced(pids, run):
-    """{name: how many} of the system calls of these processes while run() runs."""
-    with tempfile.NamedTemporaryFile("r") as out:
-        words = ["strace", "-f", "-c", "-qq", "-U", "name,calls", "-o", out.name]
+    """{name: how many} of the system calls while run() runs, of those threads of these
+    processes that serve requests, and live yet when it is done."""
+    made = collections.Counter()
+    with tempfile.TemporaryDirectory() as d:
+        words = ["strace", "-ff", "-qq", "-s0", "-esignal=none", "-o", f"{d}/t"]
         for pid in pids:
             words += ["-p", str(pid)]
         with subprocess.Popen(words, stdin=subprocess.DEVNULL) as p:
@@ -142,8 +152,12 @@ def traced(pids, run):
             finally:
                 p.send_signal(signal.SIGINT)
                 p.wait()
-        rows = re.findall(r"^(\w+)\s+(\d+)$", out.read(), re.M)
-    return {name: int(calls) for name, calls in rows if name != "total"}
+        for task in switches(pids):
+            with contextlib.suppress(FileNotFoundError):  # a thread that made none
+                text = pathlib.Path(f"{d}/t.{task.name}").read_text(
+                    encoding="ascii", errors="replace")
+                made.update(re.findall(r"^(\w+)\(", text, re.M))
+    return made
 
 
 def calls(subject, workload, count, size, party="array", connections=1):

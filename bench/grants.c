@@ -27,7 +27,7 @@
 #include <string.h>
 
 #include "array/array.h"
-#include "cluster/cluster-internal.h"
+#include "cluster/inputs/cluster-inputs.h"
 #include "common/clock.h"
 #include "host/lessee.h"
 

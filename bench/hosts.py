@@ -27,6 +27,7 @@ from wefttest import at_once, eventually, run
 
 MIB = 1 << 20
 WAYS = ("map", "ro", "shared", "leases", "direct")
+KINDS = {"adaptive": 0, "naive": 1, "token": 2}  # -D weft.leases
 # What a switch has for a port: 0.1 s of it.
 QUEUE = "100ms"
 
@@ -75,7 +76,7 @@ class Hosts(NetCluster):
         if self.way == "ro":
             return [*words[:1], "-r", *words[1:]]
         if self.way == "leases":
-            return [*words, "mode=shared", f"leases={self.kind}"]
+            return [*words, "mode=shared", "-D", f"weft.leases={KINDS[self.kind]}"]
         return [*words, "mode=shared", f"part={self.begin(host)}+{self.part}"]
 
     def socket(self, host):

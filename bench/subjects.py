@@ -105,6 +105,9 @@ class Subject:
             server.check()
         return [s.process.pid for s in self.servers]
 
+    def member_pids(self):
+        return [p for p in self.pids() if p != self.array_pid]
+
     def peak_memory(self):
         return peak_memory(self.array_pid)
 
@@ -251,6 +254,10 @@ class Weft(Subject):
         s = self.status
         return [p["pid"] for p in [s["weftd"], *s["members"], s["array"]]
                 if p and p["pid"]]
+
+    def member_pids(self):
+        """Without weftd, which no request asks."""
+        return [p for p in super().member_pids() if p != self.status["weftd"]["pid"]]
 
 
 class RaidX(Weft):

@@ -18,12 +18,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <curl/curl.h>
 
 #include "admin.h"
 #include "descriptors.h"
+#include "strike.h"
 
 /* No honest answer of weftd is larger. */
 #define REPLY_BYTES_MAX (16u << 20)
@@ -35,8 +37,10 @@ struct admin {
   struct curl_slist *headers;
   struct curl_slist *once; /* for the next call alone */
   char *base;              /* "http://host:port", no slash at the end */
-  bool clear;              /* what is sent can be read on the way */
+  bool clear;              /* requests can be read on the way */
   bool secret;             /* a token or a cookie is sent */
+  char *certificate;       /* the file of ours; NULL: weftd is shown none */
+  struct stat shown;       /* that file, as the connection's TLS has it */
   atomic_bool cancelled;
   bool answered, interrupted;
 
@@ -44,7 +48,7 @@ struct admin {
   size_t reply_bytes, reply_room, reply_bytes_max;
   bool reply_too_large;
 
-  /* While a stream goes on: who takes it, and whether that has had enough. */
+  /* While a stream goes on: the consumer, and whether it has had enough. */
   bool (*take) (void *opaque, const char *data, size_t n);
   void *take_opaque;
   bool take_ended;
@@ -68,9 +72,8 @@ is_loopback (const char *host)
           strspn (host, "0123456789.") == strlen (host));
 }
 
-/* The URL without what admin_call adds itself; NULL when it isn't one of an
- * HTTP server, or holds a user.  *clear: what is sent there can be read on the
- * way.
+/* The URL without the parts that admin_call adds; NULL when it isn't one of an
+ * HTTP server, or holds a user.  *clear: requests can be read on the way.
  */
 static char *
 normalise_url (const char *url, bool *clear)
@@ -136,10 +139,10 @@ reply_write (char *data, size_t size, size_t count, void *opaque)
   return n;
 }
 
-/* TLS by the files of a folder: weftd's certificate must be the cluster's, and none that
- * is known to be revoked, and weftd is shown ours.  No TLS session is resumed: it would go
- * on with a certificate that has been renewed since.  Nor is the CA kept for a day, as
- * libcurl does by itself: another may have taken its place.
+/* TLS by the files of a folder: weftd's certificate must be the cluster's and
+ * must not be revoked, and we show ours.  No TLS session is resumed: it would
+ * go on with a certificate that has been renewed since.  The CA is not cached
+ * for a day, as libcurl does by itself: it may have been replaced.
  */
 static bool
 set_tls (struct admin *c, const char *dir)
@@ -162,7 +165,7 @@ set_tls (struct admin *c, const char *dir)
          curl_easy_setopt (c->easy, CURLOPT_SSLKEY, key) == CURLE_OK;
   free (ca);
   free (crl);
-  free (cert);
+  c->certificate = cert;
   free (key);
   return ok;
 }
@@ -244,7 +247,7 @@ admin_follow (const char *conf, const char *url)
   free (said);
 }
 
-/* It does not answer: the next call is made to where it is said to be. */
+/* It does not answer: the next call goes to the address in the file. */
 static void
 look_again (struct admin *c)
 {
@@ -316,6 +319,8 @@ admin_new (const char *url, const char *tls_dir, const char *token)
                     (long) CONNECT_TIMEOUT_MS);
   curl_easy_setopt (c->easy, CURLOPT_WRITEFUNCTION, reply_write);
   curl_easy_setopt (c->easy, CURLOPT_WRITEDATA, c);
+  /* A new connection takes the place of the former one. */
+  curl_multi_setopt (c->multi, CURLMOPT_MAXCONNECTS, 1L);
   return c;
 }
 
@@ -333,6 +338,7 @@ admin_free (struct admin *c)
     explicit_bzero (c->reply, c->reply_room);
   free (c->reply);
   free (c->base);
+  free (c->certificate);
   free (c);
 }
 
@@ -423,15 +429,17 @@ run_transfer (struct admin *c)
 static void
 no_answer (struct admin *c, CURLcode r)
 {
-  /* What curl says of these has milliseconds in it: never twice the same. */
+  /* curl's messages for these have milliseconds in them: never twice the same.
+   */
   bool timed = r == CURLE_COULDNT_CONNECT || r == CURLE_OPERATION_TIMEDOUT;
   const char *why = c->curl_text[0] && !timed ? c->curl_text
                                               : curl_easy_strerror (r);
+  char short_of[DESCRIPTORS_WHY_BYTES];
   const char *shortage;
 
   shortage = r == CURLE_COULDNT_CONNECT || r == CURLE_COULDNT_RESOLVE_HOST ||
                  r == CURLE_SSL_CACERT_BADFILE || r == CURLE_SSL_CERTPROBLEM
-               ? descriptors_short ()
+               ? descriptors_short (short_of)
                : NULL;
   c->interrupted = r == CURLE_GOT_NOTHING || r == CURLE_RECV_ERROR ||
                    r == CURLE_SEND_ERROR || r == CURLE_PARTIAL_FILE;
@@ -487,8 +495,10 @@ answer (struct admin *c, const char *method, const char *path, long status,
     detail = json_string_value (json_object_get (json, "detail"));
     if (detail == NULL)
       detail = json_string_value (json_object_get (json, "title"));
-    if (detail)
+    if (detail) {
       snprintf (c->error, sizeof c->error, "weftd at %s: %s", c->base, detail);
+      strike_controls (c->error);
+    }
     else
       snprintf (c->error, sizeof c->error,
                 "weftd at %s: %s %s: HTTP status %ld", c->base, method, path,
@@ -499,6 +509,30 @@ answer (struct admin *c, const char *method, const char *path, long status,
   else
     json_decref (json);
   return (int) status;
+}
+
+/* Was the certificate renewed since a call has shown it?  *now: its present state. */
+static bool
+was_renewed (const struct admin *c, struct stat *now)
+{
+  return c->certificate && stat (c->certificate, now) == 0 &&
+         (now->st_ino != c->shown.st_ino ||
+          now->st_mtim.tv_sec != c->shown.st_mtim.tv_sec ||
+          now->st_mtim.tv_nsec != c->shown.st_mtim.tv_nsec);
+}
+
+/* A connection whose certificate was renewed since is not used again: its CA may have been
+ * retired, and weftd would refuse it.
+ */
+static void
+look_at_certificate (struct admin *c)
+{
+  struct stat now;
+  bool renewed = was_renewed (c, &now);
+
+  curl_easy_setopt (c->easy, CURLOPT_FRESH_CONNECT, renewed ? 1L : 0L);
+  if (renewed)
+    c->shown = now;
 }
 
 /* Make one transfer; `text` is the body or NULL.  Returns the status, or -1
@@ -513,15 +547,16 @@ transfer (struct admin *c, const char *method, const char *path,
   long status = 0;
   CURLcode r;
 
-  /* What the last call left is forgotten. */
+  /* Forget the results of the last call. */
   c->error[0] = c->curl_text[0] = c->code[0] = '\0';
   c->reply_bytes = 0;
   c->reply_too_large = c->answered = c->interrupted = false;
   if (c->clear && c->secret) {
-    snprintf (c->error, sizeof c->error,
-              "weftd at %s: a password or token is not sent over http:// to "
-              "another host, for it could be read on the way; use https://",
-              c->base);
+    snprintf (
+      c->error, sizeof c->error,
+      "weftd at %s: a password or token is not sent over http:// to another "
+      "host, because others could read it on the way; use https://",
+      c->base);
     return -1;
   }
   if (asprintf (&url, "%s%s", c->base, path) == -1) {
@@ -544,6 +579,7 @@ transfer (struct admin *c, const char *method, const char *path,
     last = last->next;
   last->next = c->once;
   curl_easy_setopt (c->easy, CURLOPT_HTTPHEADER, c->headers);
+  look_at_certificate (c);
   r = run_transfer (c);
   last->next = NULL;
   free_headers (c->once);
@@ -553,14 +589,11 @@ transfer (struct admin *c, const char *method, const char *path,
   if (r != CURLE_OK && !c->take_ended) {
     no_answer (c, r);
     look_again (c);
+    memset (&c->shown, 0, sizeof c->shown);
     return -1;
   }
   c->answered = true;
   curl_easy_getinfo (c->easy, CURLINFO_RESPONSE_CODE, &status);
-  /* After a 401 the next call makes a new connection: our certificate may have been
-   * renewed since this one was made.
-   */
-  curl_easy_setopt (c->easy, CURLOPT_FRESH_CONNECT, status == 401 ? 1L : 0L);
   return status;
 }
 
@@ -568,7 +601,9 @@ int
 admin_call (struct admin *c, const char *method, const char *path,
             const json_t *body, json_t **reply, unsigned timeout_ms)
 {
+  bool once = c->once != NULL;
   char *text = NULL;
+  struct stat now;
   long status;
 
   if (reply)
@@ -578,6 +613,9 @@ admin_call (struct admin *c, const char *method, const char *path,
     return -1;
   }
   status = transfer (c, method, path, text, timeout_ms);
+  /* The certificate was renewed while weftd held the call, and its CA was retired then. */
+  if (status == 401 && !once && was_renewed (c, &now))
+    status = transfer (c, method, path, text, timeout_ms);
   if (text)
     explicit_bzero (text, strlen (text)); /* it may hold a password */
   free (text);

@@ -13,9 +13,9 @@ struct admin;
 /* Call once per process, before any thread is started (libcurl's own rule). */
 void admin_global_init (void);
 
-/* From now on, when weftd does not answer, look in this file, whose lines are those of
- * weft.conf, where it is (WEFT_ADMIN): if it is said to be at this URL now.  Before any thread
- * is started.
+/* From now on, when weftd does not answer, look in this file, in the form of
+ * weft.conf, for its present address (WEFT_ADMIN): at first it must be this
+ * URL. Call before any thread is started.
  */
 void admin_follow (const char *conf, const char *url);
 
@@ -61,8 +61,8 @@ const char *admin_answered (struct admin *c, const char *name);
  */
 void admin_keep_cookies (struct admin *c);
 
-/* GET what is no JSON.  Returns as admin_call does; *text is to be freed, and
- * NULL without a status of 200.
+/* GET a text that is not JSON. Returns as admin_call does; the caller frees
+ * *text, which is NULL without a status of 200.
  */
 int admin_fetch (struct admin *c, const char *path, char **text,
                  unsigned timeout_ms);

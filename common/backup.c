@@ -20,6 +20,7 @@
 #define AES_BYTES 32
 #define CHECK_BYTES 16
 #define TAG_BYTES 16
+#define ANOTHER "copy it once more, or use another backup"
 
 /* 64 MiB, and some 200 ms. */
 #define LOG_N 16
@@ -41,16 +42,45 @@ struct keys {
   uint8_t aes[AES_BYTES], check[CHECK_BYTES];
 };
 
-/* False: no memory, or scrypt's numbers are out of range. */
+static bool
+is_zero (const uint8_t *file, size_t from, size_t to)
+{
+  while (from < to && file[from] == 0)
+    from++;
+  return from == to;
+}
+
+/* Are these scrypt's numbers, so that it takes bounded memory and time? */
+static bool
+scrypt_fits (unsigned log_n, unsigned r, unsigned p)
+{
+  return log_n >= 1 && log_n <= 20 && r >= 1 && r <= 32 && p >= 1 && p <= 4 &&
+         (UINT64_C (128) * r << log_n) <= MEMORY_BYTES_MAX / 2;
+}
+
+/* Has the header what its version writes? */
+static bool
+header_fits (const uint8_t *file)
+{
+  bool by_scrypt = scrypt_fits (file[AT_SCRYPT], file[AT_SCRYPT + 1],
+                                file[AT_SCRYPT + 2]);
+
+  return is_zero (file, AT_SCRYPT + 3, AT_SALT) &&
+         is_zero (file, AT_NONCE + 12, AT_LENGTH) &&
+         is_zero (file, AT_CHECK + CHECK_BYTES, HEADER_BYTES) &&
+         ((file[AT_ENCRYPTED] == 1 && by_scrypt) ||
+          (file[AT_ENCRYPTED] == 0 && is_zero (file, AT_SCRYPT, AT_LENGTH) &&
+           is_zero (file, AT_CHECK, HEADER_BYTES)));
+}
+
+/* False: no memory. */
 static bool
 derive (const char *passphrase, const uint8_t *header, struct keys *keys)
 {
   unsigned log_n = header[AT_SCRYPT], r = header[AT_SCRYPT + 1],
            p = header[AT_SCRYPT + 2];
 
-  return log_n >= 1 && log_n <= 20 && r >= 1 && r <= 32 && p >= 1 && p <= 4 &&
-         (UINT64_C (128) * r << log_n) <= MEMORY_BYTES_MAX / 2 &&
-         EVP_PBE_scrypt (passphrase, strlen (passphrase), header + AT_SALT, 16,
+  return EVP_PBE_scrypt (passphrase, strlen (passphrase), header + AT_SALT, 16,
                          UINT64_C (1) << log_n, r, p, MEMORY_BYTES_MAX,
                          (uint8_t *) keys, sizeof *keys) == 1;
 }
@@ -86,7 +116,8 @@ backup_is (const uint8_t *file, size_t bytes)
 bool
 backup_encrypted (const uint8_t *file, size_t bytes)
 {
-  return backup_is (file, bytes) && bytes > AT_ENCRYPTED &&
+  return backup_is (file, bytes) && bytes >= HEADER_BYTES &&
+         file[AT_VERSION] == FORMAT_VERSION && header_fits (file) &&
          file[AT_ENCRYPTED] == 1;
 }
 
@@ -141,25 +172,35 @@ check (const uint8_t *file, size_t bytes, const char *passphrase, char *why,
   uint64_t length;
 
   if (!backup_is (file, bytes))
-    return refuse (why, why_size, "it is no file of weftctl backup");
+    return refuse (why, why_size, "it is no file of weftctl backup: name one");
   if (bytes < HEADER_BYTES)
-    return refuse (why, why_size,
-                   "it is cut off after %zu bytes: copy it once more", bytes);
-  if (file[AT_VERSION] != FORMAT_VERSION || file[AT_ENCRYPTED] > 1)
+    return refuse (why, why_size, "it is cut off after %zu bytes: " ANOTHER,
+                   bytes);
+  if (file[AT_VERSION] != FORMAT_VERSION)
     return refuse (why, why_size,
                    "it is of version %u, and this weftd reads version %d: use "
                    "the weftd that made it, or a newer one",
                    file[AT_VERSION], FORMAT_VERSION);
+  if (!header_fits (file))
+    return refuse (why, why_size, "its header is damaged: " ANOTHER);
   length = get_le64 (file + AT_LENGTH);
   if (length > BACKUP_BYTES_MAX ||
       bytes != HEADER_BYTES + length + TRAILER_BYTES)
     return refuse (
       why, why_size,
       "it has %zu bytes and should have %llu: it is cut off or "
-      "damaged; copy it once more",
+      "damaged; " ANOTHER,
       bytes, (unsigned long long) (HEADER_BYTES + length + TRAILER_BYTES));
+  if (file[AT_ENCRYPTED] &&
+      !is_zero (file, bytes - TRAILER_BYTES + TAG_BYTES, bytes))
+    return refuse (why, why_size, "it is damaged: " ANOTHER);
   if (file[AT_ENCRYPTED] && passphrase == NULL)
     return refuse (why, why_size, "it is encrypted: give its passphrase");
+  if (!file[AT_ENCRYPTED] && passphrase)
+    return refuse (why, why_size,
+                   "it is not encrypted, so it may be another file than the "
+                   "passphrase is for: if you trust it, restore it without a "
+                   "passphrase");
   return 0;
 }
 
@@ -174,14 +215,14 @@ decrypt (const uint8_t *file, size_t length, const char *passphrase, char *text,
   memcpy (tag, file + HEADER_BYTES + length, sizeof tag);
   if (!derive (passphrase, file, &keys))
     return refuse (why, why_size,
-                   "its header is damaged, or there is no memory for scrypt");
+                   "there is no memory for scrypt: free some, and try again");
   if (CRYPTO_memcmp (keys.check, file + AT_CHECK, CHECK_BYTES) != 0)
-    r = refuse (why, why_size, "the passphrase is wrong");
+    r = refuse (why, why_size,
+                "the passphrase is wrong, or its header is damaged: give the "
+                "right one, or " ANOTHER);
   else if (!gcm (false, &keys, file, file + HEADER_BYTES, (uint8_t *) text,
                  length, tag))
-    r = refuse (why, why_size,
-                "it is damaged: its bytes are not those that "
-                "were written");
+    r = refuse (why, why_size, "it is damaged: " ANOTHER);
   OPENSSL_cleanse (&keys, sizeof keys);
   return r;
 }
@@ -208,9 +249,7 @@ backup_unpack (const uint8_t *file, size_t bytes, const char *passphrase,
   else if (EVP_Digest (file, HEADER_BYTES + length, hash, NULL, EVP_sha256 (),
                        NULL) != 1 ||
            memcmp (hash, file + HEADER_BYTES + length, sizeof hash) != 0)
-    r = refuse (why, why_size,
-                "it is damaged: its bytes are not those that "
-                "were written");
+    r = refuse (why, why_size, "it is damaged: " ANOTHER);
   else
     memcpy (text, file + HEADER_BYTES, length);
   if (r == -1) {

@@ -30,14 +30,18 @@
 
 #define BACKUP_BYTES_MAX (UINT64_C (256) << 20)
 
-/* Is this the beginning of such a file, and is it encrypted? */
+/* Is this the beginning of such a file? */
 bool backup_is (const uint8_t *file, size_t bytes);
+/* Has it a whole header, which says that the file is encrypted? */
 bool backup_encrypted (const uint8_t *file, size_t bytes);
 
 /* Make the file; passphrase NULL: without encryption.  malloc'ed; NULL: no memory. */
 uint8_t *backup_pack (const char *text, size_t text_bytes,
                       const char *passphrase, size_t *bytes);
-/* Read it.  The text ends in a 0; malloc'ed.  NULL: a sentence in why. */
+/* Read it.  passphrase NULL: the caller has none; a file that is not encrypted is read
+ * only without one, since anybody may have made that file.  The text ends in a 0;
+ * malloc'ed.  NULL: a sentence in why.
+ */
 char *backup_unpack (const uint8_t *file, size_t bytes, const char *passphrase,
                      char *why, size_t why_size);
 

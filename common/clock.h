@@ -1,6 +1,6 @@
 /* clock.h: the clocks of Weft's programs, each under the name of its use.
  *
- * The engines of core/ have no clock: who calls them says what time it is.
+ * The engines of core/ have no clock: their caller passes the time in.
  */
 
 #ifndef WEFT_CLOCK_H
@@ -44,7 +44,7 @@ clock_boot_ms (void)
   return clock_of (CLOCK_BOOTTIME, 1000);
 }
 
-/* What people call the time: since 1970, and it may jump. */
+/* The time of day: since 1970, and it may jump. */
 static inline uint64_t
 clock_wall_ms (void)
 {

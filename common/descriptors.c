@@ -16,9 +16,8 @@
 #include "descriptors.h"
 
 const char *
-descriptors_short (void)
+descriptors_short (char why[DESCRIPTORS_WHY_BYTES])
 {
-  static _Thread_local char why[200];
   struct rlimit limit;
   int fd = open ("/", O_PATH | O_CLOEXEC);
 
@@ -27,11 +26,11 @@ descriptors_short (void)
     return NULL;
   }
   if (errno == ENFILE)
-    snprintf (why, sizeof why,
+    snprintf (why, DESCRIPTORS_WHY_BYTES,
               "too many open files on its host (sysctl "
               "fs.file-max raises the limit)");
   else if (errno == EMFILE && getrlimit (RLIMIT_NOFILE, &limit) == 0)
-    snprintf (why, sizeof why,
+    snprintf (why, DESCRIPTORS_WHY_BYTES,
               "too many open files: process %d may have %llu "
               "(ulimit -n, or LimitNOFILE= in its unit, raises that)",
               (int) getpid (), (unsigned long long) limit.rlim_cur);

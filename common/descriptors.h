@@ -4,9 +4,9 @@
 #define WEFT_DESCRIPTORS_H
 
 /* After something has failed that may have needed one: NULL, or that there is none
- * left, which limit that is, and the way out.  The text is this thread's, until the
- * next call.
+ * left, which limit that is, and the way out: in why.
  */
-const char *descriptors_short (void);
+#define DESCRIPTORS_WHY_BYTES 200
+const char *descriptors_short (char why[DESCRIPTORS_WHY_BYTES]);
 
 #endif /* WEFT_DESCRIPTORS_H */

@@ -2,18 +2,19 @@
  *
  * A disk is claimed through its data descriptor: O_EXCL on a block device,
  * which the kernel's own users (mounts, md, LVM) respect; on a file an OFD
- * lock, which other members respect, and which, unlike a POSIX lock, stays
- * when nbdkit forks into the background.
+ * lock, which other members respect, and which, unlike a POSIX lock, stays when
+ * nbdkit forks into the background.
  *
- * Of a write error the kernel tells each descriptor once: of two that sync by the
- * same one at a time, the other is told that all is well.  So whoever syncs has one
- * to himself (`syncs`); all of them are opened with the disk, and are told of all
- * errors since.  The header is written with RWF_DSYNC: that waits for no data.
+ * The kernel reports a write error once to each descriptor.  If two threads
+ * synced by the same descriptor, one of them would miss the error.  So each
+ * syncing thread has a descriptor of its own (`syncs`); all are opened with the
+ * disk, and get all errors since.  The header is written with RWF_DSYNC: that
+ * waits for no data.
  *
  * A disk with two good slots is a member, whatever else may be on it: users'
  * data may look like anything.  When a slot is bad, a header write may have
- * been cut short, or somebody may have made a file system over the member;
- * a signature within the header tells.
+ * been cut short, or somebody may have made a file system over the member; a
+ * signature within the header distinguishes the two.
  */
 
 #include <config.h>
@@ -274,7 +275,7 @@ look_in_partitions (int fd, char text[256])
   for (int i = 0; r == 0 && i < n; i++) {
     blkid_partition p = blkid_partlist_get_partition (list, i);
 
-    /* What an extended one holds is in the list itself. */
+    /* The partitions in an extended one are in the list themselves. */
     if (!blkid_partition_is_extended (p))
       r = look_for_one_host (fd, (uint64_t) blkid_partition_get_start (p) * 512,
                              (uint64_t) blkid_partition_get_size (p) * 512,
@@ -291,7 +292,7 @@ disk_of_one_host (const char *path, char text[256], char *why, size_t why_size)
   int fd = open (path, O_RDONLY | O_CLOEXEC), r = -1;
 
   if (fd != -1) {
-    /* What another host has written since is not in this one's page cache. */
+    /* This page cache lacks writes that another host has made since. */
     posix_fadvise (fd, 0, 0, POSIX_FADV_DONTNEED);
     r = look_for_one_host (fd, 0, 0, text);
     if (r == 0)
@@ -572,7 +573,7 @@ check_content (const struct disk_content *c, const char *path, char *why,
 
 /* ---- Descriptors to sync by. ---- */
 
-#define SYNCS 32 /* at a time; who comes then waits */
+#define SYNCS 32 /* at a time; further syncs wait */
 
 struct disk_syncs {
   pthread_mutex_t lock;
@@ -732,12 +733,12 @@ disk_read_bad (struct disk *d, struct bad_list *list, bool *mend, char *why,
                    "%s; replace the disk",
                    d->path, strerror (err));
   if (bad_decode (slots, d->sb.data_bytes, list, mend, &reason) == -1)
-    return refuse (why, why_size,
-                   "%s: both slots of its list of bad ranges are "
-                   "damaged (%s), so old data on it can't be told from good; "
-                   "replace the disk, or format it again with --force and "
-                   "rebuild it",
-                   d->path, reason);
+    return refuse (
+      why, why_size,
+      "%s: both slots of its list of bad ranges are damaged (%s), so weftd "
+      "cannot distinguish old data on it from good data; replace the disk, or "
+      "format it again with --force and rebuild it",
+      d->path, reason);
   return 0;
 }
 
@@ -801,8 +802,9 @@ disk_reserve (const struct disk *d, uint64_t offset, uint64_t bytes)
 
 /* ---- What outlives a process ---- */
 
-/* A disk that is found, or given a medium, gets a new number.  Those of partitions
- * stand with the whole disk.  A file system that has no disk of its own has none.
+/* A disk that is found, or given a medium, gets a new number.  A partition's
+ * number is in the whole disk's entry.  A file system without a disk of its own
+ * has no number.
  */
 static bool
 disk_number (dev_t dev, char *number, size_t size)

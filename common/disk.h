@@ -59,7 +59,7 @@ struct disk_formatted {
   uint64_t unused_bytes; /* at its end, because its size is no multiple */
   bool dirty; /* its data area may hold other than zeroes, so a member
                             made of it starts with the bits of all extents set */
-  struct disk_content replaced; /* what was there before */
+  struct disk_content replaced; /* the former content */
 };
 
 /* Make a Weft disk of a blank one; with force, of any that nobody has open.
@@ -84,9 +84,10 @@ struct disk {
 int disk_sync_take (const struct disk *d);
 void disk_sync_give (const struct disk *d, int fd);
 
-/* Open a Weft disk exclusively and read its header; of its two superblock slots a
- * bad or an older one is written anew.  Refuses what is missing, not formatted,
- * foreign, damaged, shorter than when it was formatted, or open elsewhere.
+/* Open a Weft disk exclusively and read its header; if one of its two
+ * superblock slots is bad or older, it is written again.  Refuses a disk that
+ * is missing, not formatted, foreign, damaged, shorter than when it was
+ * formatted, or open elsewhere.
  */
 struct disk *disk_open (const char *path, char *why, size_t why_size);
 void disk_close (struct disk *d);
@@ -98,11 +99,11 @@ void disk_close (struct disk *d);
 int disk_read_intents (struct disk *d, struct intents *map,
                        unsigned *bad_blocks, char *why, size_t why_size);
 
-/* Name the memory that has what was written to the disk and not synced (the page
- * cache).  A process that gets the same name as another one still has all that the
- * other wrote.  The name changes with each boot of the host, with the file, and
- * each time that the kernel finds the disk anew, since a disk that was taken out
- * has lost what was on its way to it.  "": not known.
+/* Name the memory that has the writes to the disk that are not synced (the page
+ * cache). A process that gets the same name as another one still has all writes
+ * of the other.  The name changes with each boot of the host, with the file,
+ * and each time that the kernel finds the disk again, because a disk that was
+ * taken out has lost the writes on their way to it.  "": not known.
  */
 #define DISK_CACHE_BYTES 128
 void disk_cache (const struct disk *d, char name[DISK_CACHE_BYTES]);
@@ -121,14 +122,15 @@ int disk_write_header (struct disk *d, const void *buf, size_t bytes,
 
 /* How much room there is for a member in a file. */
 struct disk_room {
-  uint64_t free, size; /* of its file system, for who may not use the reserve */
+  /* of its file system, for users without access to the reserve */
+  uint64_t free, size;
   uint64_t
     wanted; /* of the member, that the file has no room of its own for yet */
 };
-/* False: it is no file, or nothing can be told. */
+/* False: it is no file, or the room is not known. */
 bool disk_room (const struct disk *d, struct disk_room *room);
-/* Is there room for this part of the disk?  What the file has no room for is given some,
- * and reads as before.
+/* Is there room for this part of the disk?  Missing blocks of the file are
+ * allocated, and read as before.
  */
 bool disk_reserve (const struct disk *d, uint64_t offset, uint64_t bytes);
 

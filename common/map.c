@@ -1,9 +1,8 @@
 /* map.c: reading an array's map out of JSON (map.h shows it).
  *
- * weftd's reply and a file written by hand go through the same checks, but a
- * file may hold no field that we don't know: there it is a slip of the pen.
- * Every sentence names the field as the reader would write it in jq:
- * members[2].uri.
+ * weftd's reply and a file written by hand go through the same checks.  A file
+ * must have only known fields, because an unknown one there is a typing error.
+ * Every message names the field as in jq: members[2].uri.
  */
 
 #include <config.h>
@@ -173,8 +172,9 @@ get_member (struct map *m, const json_t *json, unsigned i,
   return get_tokens (mm, json, i, why);
 }
 
-/* An optional word, which `parse` knows; *r stays as it is when the field is absent.
- * `noun` and `words` are for people: what it is, and what there is.
+/* An optional word, which `parse` knows; *r stays as it is when the field is
+ * absent.  `noun` and `words` are for people: the kind of word, and the valid
+ * ones.
  */
 static bool
 get_word (const json_t *json, const char *field, int (*parse) (const char *),
@@ -193,8 +193,8 @@ get_word (const json_t *json, const char *field, int (*parse) (const char *),
   return *r != -1;
 }
 
-/* n, groups and the number of members must agree; what the layout itself
- * needs is asked of the layout, with members as large as can be.
+/* n, groups and the number of members must agree; the layout itself checks its
+ * own rules, with members as large as possible.
  */
 static bool
 check_shape (struct map *m, uint64_t n, const struct why *why)
@@ -222,18 +222,17 @@ static bool
 get_map (struct map *m, const json_t *json, const struct why *why)
 {
   const json_t *members = json_object_get (json, "members");
-  static const char layouts[] =
-    "raid-x, raid-10, chained, rotated, raid-1 or raid-0";
   int layout = -1, dup = DUP_ASYNC_CLIENT;
   uint64_t n = 0, groups = 1;
   unsigned i;
 
   if (!json_is_object (json))
     return bad (why, "the map is not a JSON object");
-  if (!get_word (json, "layout", layout_parse, &layout, "layout", layouts, why))
+  if (!get_word (json, "layout", layout_parse, &layout, "layout", LAYOUT_NAMES,
+                 why))
     return false;
   if (layout == -1)
-    return bad (why, "layout: missing; give %s", layouts);
+    return bad (why, "layout: missing; give one of " LAYOUT_NAMES);
   m->layout = layout;
   if (!get_word (json, "dup", array_dup_parse, &dup, "duplication",
                  "async-client or sync-client", why))

@@ -27,10 +27,9 @@ struct map_member {
   char *uri;
   enum member_state state;
   uint64_t fence; /* no request to it of an older epoch runs any more */
-  uint64_t lapse; /* what it was sent in older epochs and had not flushed may be
-                     gone */
-  uint64_t life; /* what it was sent from this epoch on went to the process that
-                     serves it now */
+  uint64_t lapse; /* its unflushed writes of older epochs may be lost */
+  /* requests from this epoch on went to the process that serves it now */
+  uint64_t life;
   uint64_t round; /* the newest round of the array that its disk has noted */
   /* The same; but the array's own round where `known` says that the disk is no old
    * copy, and so has all that was written up to then.

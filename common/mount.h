@@ -1,4 +1,4 @@
-/* mount.h: what of a block device is mounted. */
+/* mount.h: the mounts of a block device. */
 
 #ifndef WEFT_MOUNT_H
 #define WEFT_MOUNT_H

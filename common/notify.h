@@ -1,7 +1,7 @@
-/* notify.h: what a service manager wants to hear (sd_notify(3)).
+/* notify.h: messages to a service manager (sd_notify(3)).
  *
- * Datagrams to the socket that $NOTIFY_SOCKET names; nothing at all where there
- * is none.
+ * Messages are datagrams to the socket that $NOTIFY_SOCKET names; without that
+ * variable nothing is sent.
  */
 
 #ifndef WEFT_NOTIFY_H

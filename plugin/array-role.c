@@ -5,8 +5,8 @@
  * engine (core/array/array.h); so every error ends the start with one line.  The
  * threads come after nbdkit's fork.  A request is carried out by engine.c.
  *
- * There is one array in a process, and a FLUSH of one connection covers the writes
- * of all.  A connection has one thing of its own, its handle, with an array_client, for
+ * An export has one array, and a FLUSH of one connection covers the writes of all.  A
+ * connection has one thing of its own, its handle, with an array_client, for
  * which a FLUSH fails if writes of it are gone (core/array/array.h).
  */
 
@@ -19,6 +19,7 @@
 
 #include "common/clock.h"
 #include "array/array.h"
+#include "array-block.h"
 #include "control.h"
 #include "control-lease.h"
 #include "common/descriptors.h"
@@ -29,10 +30,9 @@
 #include "hangup.h"
 #include "loss.h"
 #include "common/map.h"
-#include "format/bad.h"
-#include "options.h"
+#include "nbdkit-options.h"
 #include "peer.h"
-#include "resync.h"
+#include "array-resync.h"
 #include "role.h"
 #include "served.h"
 
@@ -43,28 +43,33 @@
 /* Images that are buffered when nbdkit ends get so long to be written. */
 #define DRAIN_TIMEOUT_MS 10000
 
-static struct map *map;
-static struct control *control; /* NULL with a static map, and of a service */
-static struct following *following; /* of a service */
-static struct engine *engine;
-static struct layout layout;
-static bool connected[ARRAY_MEMBERS_MAX]; /* at the start */
-static bool resynced; /* the copies were equal at the start */
+/* An array that is served. */
+struct array_export {
+  struct map *map;
+  struct control *control;     /* NULL with a static map, and of a service */
+  struct following *following; /* of a service */
+  struct block *block;         /* serves its clients */
+  struct engine *engine;       /* NULL: it has ended */
+  struct layout layout;
+  bool connected[ARRAY_MEMBERS_MAX]; /* at the start */
+  bool resynced;                     /* the copies were equal at the start */
 
-/* With a static map: what it says, and what was lost since. */
-static pthread_mutex_t static_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t static_epoch;
-static enum member_state static_states[ARRAY_MEMBERS_MAX];
+  /* With a static map: the map, and the losses since. */
+  pthread_mutex_t static_lock;
+  uint64_t static_epoch;
+  enum member_state static_states[ARRAY_MEMBERS_MAX];
+};
 
 /*----- Start -----*/
 
-/* One member that is to be connected, by a thread of its own: many that do not
- * answer must not take longer than one.
+/* One member to connect, by a thread of its own: many that do not answer must
+ * not take longer than one.
  */
 struct opening {
   pthread_t thread;
   bool threaded;
   unsigned member;
+  const struct map_member *reached_at;
   struct peer *peer;
   char why[8192];
 };
@@ -74,7 +79,7 @@ open_one (void *opaque)
 {
   struct opening *o = opaque;
 
-  o->peer = peer_open (o->member, &map->member[o->member], CONNECT_TIMEOUT_MS,
+  o->peer = peer_open (o->member, o->reached_at, CONNECT_TIMEOUT_MS,
                        engine_io_done, o->why, sizeof o->why);
   return NULL;
 }
@@ -83,8 +88,9 @@ open_one (void *opaque)
  * that can't be reached; with one that is in-sync something is wrong with us.
  */
 static int
-open_peers (struct peer **peers)
+open_peers (struct array_export *x, struct peer **peers)
 {
+  const struct map *map = x->map;
   struct opening *list = calloc (map->members, sizeof *list);
   unsigned m, o;
   int r = 0;
@@ -95,6 +101,7 @@ open_peers (struct peer **peers)
   }
   for (m = 0; m < map->members; m++) {
     list[m].member = m;
+    list[m].reached_at = &map->member[m];
     if (map->member[m].state == MEMBER_OUT)
       continue;
     list[m].threaded = pthread_create (&list[m].thread, NULL, open_one,
@@ -106,7 +113,7 @@ open_peers (struct peer **peers)
     if (list[m].threaded)
       pthread_join (list[m].thread, NULL);
     peers[m] = list[m].peer;
-    connected[m] = peers[m] != NULL;
+    x->connected[m] = peers[m] != NULL;
   }
   for (m = 0; r == 0 && m < map->members; m++) {
     if (peers[m] == NULL && map->member[m].state == MEMBER_IN_SYNC) {
@@ -130,8 +137,10 @@ open_peers (struct peer **peers)
 
 /* The layout, from the size that every member must have. */
 static int
-make_layout (struct peer **peers)
+make_layout (struct array_export *x, struct peer **peers)
 {
+  const struct map *map = x->map;
+  struct layout *layout = &x->layout;
   uint64_t bytes = map->member_bytes;
   char why[256];
   unsigned m;
@@ -144,21 +153,21 @@ make_layout (struct peer **peers)
     nbdkit_error ("no member is left: every one is out in the map");
     return -1;
   }
-  if (layout_init (&layout, map->layout, map->n, map->groups, map->unit, bytes,
+  if (layout_init (layout, map->layout, map->n, map->groups, map->unit, bytes,
                    why, sizeof why) == -1) {
     nbdkit_error ("%s", why);
     return -1;
   }
   /* weftd has seen that the part lies in the array. */
   if (params.shared && !params.leases && params.part_length == 0)
-    params.part_length = layout.size - params.part_offset;
+    params.part_length = layout->size - params.part_offset;
   for (m = 0; m < map->members; m++)
-    if (peers[m] && peers[m]->size < layout.member_bytes) {
+    if (peers[m] && peers[m]->size < layout->member_bytes) {
       nbdkit_error ("%s has %llu bytes, but %llu of each member are in use: it "
                     "was truncated or is another disk; give back the right "
                     "one",
                     peers[m]->label, (unsigned long long) peers[m]->size,
-                    (unsigned long long) layout.member_bytes);
+                    (unsigned long long) layout->member_bytes);
       return -1;
     }
   return 0;
@@ -168,8 +177,9 @@ make_layout (struct peer **peers)
  * the data.
  */
 static int
-check_loss (void)
+check_loss (const struct array_export *x)
 {
+  const struct map *map = x->map;
   bool lost[ARRAY_MEMBERS_MAX] = { false };
   unsigned m, out = 0;
   uint64_t bytes;
@@ -179,7 +189,7 @@ check_loss (void)
       lost[m] = true;
       out++;
     }
-  bytes = layout_loss (&layout, lost, NULL);
+  bytes = layout_loss (&x->layout, lost, NULL);
   if (bytes == 0)
     return 0;
   nbdkit_error ("%u members are not in-sync in the map, and %llu bytes of the "
@@ -189,22 +199,23 @@ check_loss (void)
 }
 
 static struct array *
-make_array (struct peer **peers, struct seats *seats)
+make_array (struct array_export *x, struct peer **peers, struct seats *seats)
 {
+  const struct map *map = x->map;
   struct array_config config;
   struct array *a;
   char why[256];
   unsigned m;
 
   config = (struct array_config) {
-    .layout = layout,
+    .layout = x->layout,
     .dup = map->dup,
     .readonly = options.readonly,
     .part_offset = params.part_offset,
     .part_length = params.part_length,
-    .leases = params.leases,
-    .lease_all = params.leases && control_order (control) > 0,
-    .service = following != NULL,
+    .leases = params.shared,
+    .lease_all = params.shared && control_order (x->control) > 0,
+    .service = x->following != NULL,
     .batches = true,
     .pulses = true,
     .epoch = map->epoch,
@@ -215,13 +226,13 @@ make_array (struct peer **peers, struct seats *seats)
     .io_timeout_ms = params.io_timeout_ms,
   };
   for (m = 0; m < map->members; m++) {
-    static_states[m] = map->member[m].state;
+    x->static_states[m] = map->member[m].state;
     config.member_round[m] = map->member[m].round;
     if (peers[m] && !peer_takes_batches (peers[m]))
       config.batches = config.pulses = false;
   }
-  static_epoch = map->epoch;
-  seats_begin (seats, map->members, map->epoch, static_states, connected);
+  x->static_epoch = map->epoch;
+  seats_begin (seats, map->members, map->epoch, x->static_states, x->connected);
   seats_seen (seats, config.states);
   a = array_new (&config, clock_ns (), why, sizeof why);
   if (a == NULL)
@@ -230,198 +241,221 @@ make_array (struct peer **peers, struct seats *seats)
 }
 
 static void
-notice (const struct array_notice *n, uint64_t connection)
+notice (void *opaque, const struct array_notice *n, uint64_t connection)
 {
+  struct array_export *x = opaque;
   enum member_state states[ARRAY_MEMBERS_MAX];
   uint64_t epoch;
 
   if (n->kind == NOTICE_DATA_LOST)
     nbdkit_error ("weft: data is lost: %s", n->reason);
   if (n->kind == NOTICE_LEASE || n->kind == NOTICE_LEFT)
-    control_lease_notice (control, n);
-  else if (control)
-    control_notice (control, n, connection);
-  else if (following)
-    following_notice (following, n, connection);
+    control_lease_notice (x->control, n);
+  else if (x->control)
+    control_notice (x->control, n, connection);
+  else if (x->following)
+    following_notice (x->following, n, connection);
   else if (n->kind == NOTICE_LOST) {
     nbdkit_error ("weft: member %s is lost: %s; going on without it",
-                  map->member[n->member].name, n->reason);
+                  x->map->member[n->member].name, n->reason);
     /* Beside a static map there is nobody to record the loss. */
-    pthread_mutex_lock (&static_lock);
-    static_states[n->member] = MEMBER_OUT;
-    memcpy (states, static_states, sizeof states);
-    epoch = ++static_epoch;
-    pthread_mutex_unlock (&static_lock);
-    engine_commit (engine, epoch, states);
+    pthread_mutex_lock (&x->static_lock);
+    x->static_states[n->member] = MEMBER_OUT;
+    memcpy (states, x->static_states, sizeof states);
+    epoch = ++x->static_epoch;
+    pthread_mutex_unlock (&x->static_lock);
+    engine_commit (x->engine, epoch, states);
   }
 }
 
-static int
+static void *
 array_get_ready (void)
 {
+  struct array_export *x = calloc (1, sizeof *x);
   struct seats seats;
   struct peer **peers = NULL, *served_by = NULL;
   struct array *a = NULL;
+  char short_of[DESCRIPTORS_WHY_BYTES];
   const char *reason, *shortage;
   char why[1024];
   unsigned m;
 
+  if (x == NULL) {
+    nbdkit_error ("calloc: %m");
+    return NULL;
+  }
+  pthread_mutex_init (&x->static_lock, NULL);
   if (params.array)
-    control = control_attach (&map);
+    x->control = control_attach (&x->map);
   else if (params.service)
-    following = following_begin (&map, &served_by);
+    x->following = following_begin (&x->map, &served_by);
   else {
-    map = map_from_file (params.map, why, sizeof why);
-    if (map == NULL)
+    x->map = map_from_file (params.map, why, sizeof why);
+    if (x->map == NULL)
       nbdkit_error ("map=%s", why);
   }
-  if (map == NULL)
+  if (x->map == NULL)
     goto err;
-  peers = calloc (map->members, sizeof *peers);
+  peers = calloc (x->map->members, sizeof *peers);
   if (peers == NULL) {
     nbdkit_error ("calloc: %m");
     goto err;
   }
   if (served_by) {
     peers[0] = served_by;
-    connected[0] = true;
+    x->connected[0] = true;
   }
-  else if (open_peers (peers) == -1)
+  else if (open_peers (x, peers) == -1)
     goto err;
-  if (make_layout (peers) == -1 || check_loss () == -1)
+  if (make_layout (x, peers) == -1 || check_loss (x) == -1)
     goto err;
-  a = make_array (peers, &seats);
+  a = make_array (x, peers, &seats);
   if (a == NULL)
     goto err;
-  engine = engine_new (a, peers, &seats, notice);
-  if (engine == NULL) {
+  x->block = array_block_new (a, x->layout.size);
+  if (x->block)
+    x->engine = engine_new (x->block, a, peers, &seats, notice, x);
+  if (x->engine == NULL) {
     reason = strerror (errno);
-    shortage = descriptors_short ();
+    shortage = descriptors_short (short_of);
     nbdkit_error ("can't make the engine: %s", shortage ? shortage : reason);
     goto err;
   }
-  return 0;
+  return x;
 
 err:
-  if (a)
+  if (x->block)
+    x->block->ops->free (x->block);
+  else if (a)
     array_free (a);
-  for (m = 0; peers && m < map->members; m++)
+  for (m = 0; peers && m < x->map->members; m++)
     peer_close (peers[m]);
   free (peers);
-  control_end (control, true);
-  following_end (following);
-  map_free (map);
-  control = NULL;
-  following = NULL;
-  map = NULL;
-  return -1;
+  control_end (x->control, true);
+  following_end (x->following);
+  map_free (x->map);
+  free (x);
+  return NULL;
 }
 
-/* nbdkit is ending, all clients are gone. */
 static void
-array_cleanup (void)
+end (struct array_export *x)
 {
   bool clean, recovered;
 
-  if (engine == NULL)
+  if (x->engine == NULL)
     return;
   hangup_stop ();
   loss_stop ();
-  recovered = !params.shared || control_lease_stop (control);
-  clean = engine_end (engine, !options.readonly, DRAIN_TIMEOUT_MS);
-  if (control)
-    control_stop (control);
+  recovered = !params.shared || control_lease_stop (x->control);
+  clean = engine_end (x->engine, !options.readonly, DRAIN_TIMEOUT_MS);
+  if (x->control)
+    control_stop (x->control);
   /* No intent bit may fall while a member lacks writes. */
-  if (clean && control && !options.readonly && resynced &&
-      control_whole (control) && !engine_differs (engine))
-    resync_settle (engine, &layout, control, params.leases);
+  if (clean && x->control && !options.readonly && x->resynced &&
+      control_whole (x->control) && !engine_differs (x->engine))
+    resync_settle (x->engine, &x->layout, x->control, params.shared);
   if (!clean)
     nbdkit_error ("weft: not everything that was written could be written to "
                   "both copies; the array makes up for it when it is next "
                   "attached");
-  if (clean && following)
-    following_flushed_all (following);
-  control_end (control, clean && recovered);
-  following_end (following);
-  engine_free (engine);
+  if (clean && x->following)
+    following_flushed_all (x->following);
+  control_end (x->control, clean && recovered);
+  following_end (x->following);
+  engine_free (x->engine);
   served_end ();
-  map_free (map);
-  engine = NULL;
-  control = NULL;
-  following = NULL;
-  map = NULL;
+  map_free (x->map);
+  x->engine = NULL;
+  x->block = NULL;
+  x->control = NULL;
+  x->following = NULL;
+  x->map = NULL;
 }
 
-/* As resync_run.  Who shares the array by leases does so where it has all of it. */
-static int
-make_equal (void)
+/* nbdkit is ending, all clients are gone. */
+static void
+array_cleanup (void *it)
 {
+  end (it);
+  free (it);
+}
+
+/* As resync_run.  Of several sessions that share the array, the first has all of it.
+ * A later one has its part, or nothing.
+ */
+static int
+make_equal (struct array_export *x)
+{
+  bool all = !params.shared || control_order (x->control) > 0;
   int r;
 
-  /* Who comes later gets what is equal.  But a member may have come back before without
-   * what it had not flushed: so this one does not call engine_settled.
+  /* Its leases come later.  Their copies may differ, because a member has come back
+   * without its unflushed writes: so this session does not call engine_settled.
    */
-  if (params.leases && control_order (control) == 0)
+  if (!all && params.leases)
     return 0;
-  r = resync_run (engine, &layout, control);
-  if (!params.leases || r == -1)
+  r = resync_run (x->engine, &x->layout, x->control, all);
+  if (!params.shared || !all || r == -1)
     return r;
   /* Nobody else has written anything since: so all bits may fall.  Later none of them
    * do that one has left who is dead.
    */
-  if (r == 0 && control_whole (control) && !engine_differs (engine) &&
-      engine_cover (engine) == 0)
-    resync_settle (engine, &layout, control, false);
-  control_lease_recovered (control);
+  if (r == 0 && control_whole (x->control) && !engine_differs (x->engine) &&
+      engine_cover (x->engine) == 0)
+    resync_settle (x->engine, &x->layout, x->control, false);
+  control_lease_recovered (x->control);
   return r;
 }
 
 static int
-array_after_fork (void)
+array_after_fork (void *it)
 {
+  struct array_export *x = it;
   int r;
 
-  if (control && control_ready (control, engine, connected, &layout) == -1)
+  if (x->control &&
+      control_ready (x->control, x->engine, x->connected, &x->layout) == -1)
     return -1;
-  if (following)
-    following_ready (following, engine);
-  r = engine_start (engine);
+  if (x->following)
+    following_ready (x->following, x->engine);
+  r = engine_start (x->engine);
   if (r != 0) {
     nbdkit_error ("pthread_create: %s", strerror (r));
     return -1;
   }
-  if (layout.copies == 1 && !following)
+  if (x->layout.copies == 1 && !x->following)
     nbdkit_error ("weft: warning: %s keeps one copy only: the loss of any "
                   "member loses data",
-                  layout_name (layout.kind));
+                  layout_name (x->layout.kind));
   if (hangup_start (false) == -1 ||
-      (following && following_start (following) == -1))
+      (x->following && following_start (x->following) == -1))
     return -1;
-  if (control == NULL)
+  if (x->control == NULL)
     return 0;
-  if (control_start (control) == -1)
+  if (control_start (x->control) == -1)
     return -1;
   if (options.readonly)
     return 0;
-  /* No client is let in before the copies are equal: what is read may not change
-   * when a member is lost.
+  /* No client is admitted before the copies are in sync: data that was read may
+   * not change when a member is lost.
    */
-  r = make_equal ();
-  resynced = r == 0;
-  if (!resynced)
+  r = make_equal (x);
+  x->resynced = r == 0;
+  if (!x->resynced)
     nbdkit_error ("weft: array %s: extents stay marked as dirty; the next "
                   "attach copies them",
                   params.array);
   if (r != -1) {
-    control_equal (control);
-    r = params.shared ? control_lease_start (control) : 0;
+    control_equal (x->control);
+    r = params.shared ? control_lease_start (x->control) : 0;
     if (r == 0)
-      r = loss_start (engine, &layout);
+      r = loss_start (x->engine, &x->layout);
     if (r == 0)
       return 0;
     nbdkit_error ("pthread_create: %s", strerror (r));
   }
-  array_cleanup ();
+  end (x);
   return -1;
 }
 
@@ -429,22 +463,28 @@ array_after_fork (void)
 
 /* A connection. */
 struct handle {
+  struct array_export *array;
   struct array_client *client;
   struct served *served; /* NULL: it is no client of the service */
   struct guest *guest;   /* NULL: it came from this host */
-  struct guest own;      /* of who is no client of the service */
+  /* the guest of clients that are no clients of the service */
+  struct guest own;
 };
 
-/* By what a client that came from another host is known.  -1: it is refused, and an
- * error was said.
+/* The identity of a client from another host.  -1: it is refused, and an error
+ * was logged.
  */
 static int
-guest_node (const char **node)
+guest_node (const struct array_export *x, const char **node)
 {
   *node = NULL;
-  if (params.map || !exposure_far_client ())
+  if (!exposure_far_client ())
     return 0;
-  if (following) {
+  if (guests_process () == -1)
+    return -1;
+  if (params.map)
+    return 0;
+  if (x->following) {
     nbdkit_error (
       "a client on another host asks for array %s, and is refused: this "
       "process uses its service for its own host; there, too, weftctl attach "
@@ -460,12 +500,14 @@ guest_node (const char **node)
 static bool
 open_export (struct handle *h)
 {
+  const struct array_export *x = h->array;
+  const struct map *map = x->map;
   const char *name = nbdkit_export_name (), *node;
 
-  if (name == NULL || guest_node (&node) == -1)
+  if (name == NULL || guest_node (x, &node) == -1)
     return false;
   if (params.serves && served_named (name)) {
-    h->served = served_open (engine, name, map->session, node);
+    h->served = served_open (x->engine, name, map->session, node);
     if (h->served) {
       h->client = served_client (h->served);
       h->guest = served_guest (h->served);
@@ -490,30 +532,32 @@ open_export (struct handle *h)
     nbdkit_set_error (EPERM);
     return false;
   }
-  if (following && following_client (following) == -1)
+  if (x->following && following_client (x->following) == -1)
     return false;
   if (node && guests_open (&h->own, node) == -1)
     return false;
   if (node)
     h->guest = &h->own;
-  h->client = engine_client_open (engine);
+  h->client = engine_client_open (x->engine);
   return true;
 }
 
 static void *
-array_open (int ro)
+array_open (void *it, int ro)
 {
   struct handle *h = calloc (1, sizeof *h);
 
-  if (h == NULL)
+  if (h == NULL) {
     nbdkit_error ("calloc: %m");
-  if (h && open_export (h))
+    return NULL;
+  }
+  h->array = it;
+  if (open_export (h))
     return h;
   free (h);
   return NULL;
 }
 
-/* nbdkit may close connections when all has ended. */
 static void
 array_close (void *handle)
 {
@@ -521,33 +565,35 @@ array_close (void *handle)
 
   if (h->guest == &h->own)
     guests_leave (&h->own);
-  if (engine && h->served)
-    served_close (engine, h->served);
-  else if (engine)
-    engine_client_close (engine, h->client);
+  if (h->served)
+    served_close (h->array->engine, h->served);
+  else
+    engine_client_close (h->array->engine, h->client);
   free (h);
 }
 
 static int64_t
 array_get_size (void *handle)
 {
-  return (int64_t) layout.size;
+  const struct handle *h = handle;
+  const struct block *block = h->array->block;
+
+  return (int64_t) block->ops->size (block);
 }
 
-/* A block that is bad stays so until it is written as a whole: while there are any
- * nobody is to write less.  Those who are connected already may, and clients of the
- * service, which have clients of their own; what they write is kept, and what is beside
- * it in the block stays unreadable.
+/* Clients of the service may always write less than the block wants: they have clients of
+ * their own.
  */
 static int
 array_block_size (void *handle, uint32_t *minimum, uint32_t *preferred,
                   uint32_t *maximum)
 {
   const struct handle *h = handle;
+  const struct block *block = h->array->block;
 
-  *minimum = loss_any () && !h->served ? BAD_BLOCK_BYTES : 1;
-  *preferred = 4096;
-  *maximum = REQUEST_BYTES_ADVERTISED;
+  block->ops->limits (block, minimum, preferred, maximum);
+  if (h->served)
+    *minimum = 1;
   return 0;
 }
 
@@ -559,7 +605,7 @@ array_can_write (void *handle)
   return !options.readonly && !(h->guest && h->guest->readonly);
 }
 
-/* What nbdkit asks, as the array engine is asked for it. */
+/* nbdkit's request as the array engine's. */
 static struct array_request
 request (enum array_op op, void *handle, void *buf, uint32_t count,
          uint64_t offset, uint32_t flags)
@@ -581,26 +627,27 @@ static int
 run (const char *what, void *handle, struct array_request *r)
 {
   struct handle *h = handle;
+  struct array_export *x = h->array;
   int error = ESHUTDOWN;
   unsigned takes;
 
   if (h->served)
     served_heard (h->served);
-  if (h->guest == NULL && following && r->op == ARRAY_FLUSH) {
-    takes = following_takes (following);
-    error = following_flushed (following, takes, engine_run (engine, r));
+  if (h->guest == NULL && x->following && r->op == ARRAY_FLUSH) {
+    takes = following_takes (x->following);
+    error = following_flushed (x->following, takes, engine_run (x->engine, r));
   }
   else if (h->guest == NULL)
-    error = engine_run (engine, r);
+    error = engine_run (x->engine, r);
   else if (guests_begin (h->guest)) {
-    error = engine_run (engine, r);
+    error = engine_run (x->engine, r);
     if (h->served && r->op == ARRAY_FLUSH)
       error = served_flushed (h->served, error);
     guests_end (h->guest);
   }
   if (error == 0)
     return 0;
-  /* That the session is over has been said: not again for each request. */
+  /* Log once that the session is over, not for each request. */
   if (error == ESHUTDOWN)
     nbdkit_debug ("weft: %s at %llu: the session is over", what,
                   (unsigned long long) r->offset);

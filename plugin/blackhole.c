@@ -17,8 +17,10 @@ blackhole_swallows (int fd)
   struct tcp_info info = { .tcpi_retransmits = 0 };
   socklen_t bytes = sizeof info;
 
+  /* If the route is gone here, nothing was sent yet, and the kernel probes in vain. */
   return getsockopt (fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
-         info.tcpi_unacked > 0 && info.tcpi_retransmits >= RETRIES;
+         ((info.tcpi_unacked > 0 && info.tcpi_retransmits >= RETRIES) ||
+          info.tcpi_probes >= RETRIES);
 }
 
 void

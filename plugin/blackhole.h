@@ -1,9 +1,9 @@
-/* blackhole.h: TCP connections on which what is sent does not arrive.
+/* blackhole.h: detects TCP connections that lose all large packets.
  *
- * A line may drop large packets and pass small ones: somewhere on the way the MTU is
- * smaller, and nobody says so.  Then connections are made, signs of life and heartbeats
- * come, and only what carries data is lost.  TCP alone would try for a quarter of an
- * hour.
+ * The network may drop large packets and pass small ones: a router on the way
+ * has a smaller MTU and does not report it.  Then connections are made, and
+ * signs of life and heartbeats arrive, but all packets with data are lost.  TCP
+ * alone would retry for a quarter of an hour.
  */
 
 #ifndef WEFT_BLACKHOLE_H

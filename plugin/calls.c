@@ -1,8 +1,9 @@
-/* calls.c: stands before the calls that nbdkit, or a library, makes of other libraries.
+/* calls.c: intercepts calls from nbdkit, or a library, to other libraries.
  *
- * They were bound before this plugin was loaded.  But they all go through a table of
- * addresses, where they are found by name.  What is put there stays to the end of the
- * process, so the plugin is never unloaded from memory (-z nodelete).
+ * These calls were bound before this plugin was loaded.  But they all go
+ * through a table of addresses (the GOT), where this file finds them by name.
+ * An entry stays replaced to the end of the process, so the plugin is never
+ * unloaded from memory (-z nodelete).
  */
 
 #include <config.h>

@@ -12,6 +12,7 @@
 #include "common/descriptors.h"
 #include "exposure.h"
 #include "hangup.h"
+#include "nbdkit-tls.h"
 #include "role.h"
 #include "common/strike.h"
 
@@ -55,14 +56,26 @@ prepare_tls (struct nbd_handle *nbd, const char *uri)
            : 0;
 }
 
-/* The reason for CONNECT_DESCRIPTORS. */
-static _Thread_local const char *descriptors;
-
 static enum connect_failure
 nbd_failure (void)
 {
-  descriptors = descriptors_short ();
-  return descriptors ? CONNECT_DESCRIPTORS : CONNECT_NBD;
+  char why[DESCRIPTORS_WHY_BYTES];
+
+  return descriptors_short (why) ? CONNECT_DESCRIPTORS : CONNECT_NBD;
+}
+
+/* A process certificate of the server is a disk's, as we connect to members; or, for a
+ * client of a service, that array's.
+ */
+static bool
+is_expected (const char *process)
+{
+  if (process[0] == '\0')
+    return true;
+  if (params.service)
+    return strncmp (process, "array:", 6) == 0 &&
+           strcmp (process + 6, params.service) == 0;
+  return strncmp (process, "disk:", 5) == 0;
 }
 
 enum connect_failure
@@ -86,26 +99,30 @@ connect_nbd (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
     if (nbd_poll (nbd, (int) wait_ms) == -1)
       return nbd_failure ();
   }
-  return nbd_aio_is_ready (nbd) == 1 ? 0 : nbd_failure ();
+  if (nbd_aio_is_ready (nbd) != 1)
+    return nbd_failure ();
+  return connect_is_tls (uri) && !is_expected (tls_server_process ())
+           ? CONNECT_PROCESS
+           : 0;
 }
 
 const char *
-connect_error (void)
+connect_error (char said[CONNECT_REASON_BYTES])
 {
-  static _Thread_local char said[1024];
   const char *text = nbd_get_error (), *colon;
 
   if (text == NULL)
     return NULL;
   /* libnbd's errors say which of its functions failed; people don't care. */
   colon = strncmp (text, "nbd_", 4) == 0 ? strstr (text, ": ") : NULL;
-  snprintf (said, sizeof said, "%s", colon ? colon + 2 : text);
+  snprintf (said, CONNECT_REASON_BYTES, "%s", colon ? colon + 2 : text);
   strike_secrets (said);
+  strike_controls (said);
   return said;
 }
 
 const char *
-connect_reason (enum connect_failure failure)
+connect_reason (enum connect_failure failure, char said[CONNECT_REASON_BYTES])
 {
   const char *text;
 
@@ -115,16 +132,19 @@ connect_reason (enum connect_failure failure)
   case CONNECT_PLAIN:
     return "it is on another host, and its URI is not nbds://";
   case CONNECT_UNCERTIFIED:
-    return "its URI is not nbds://, and this host connects to certified "
-           "members "
-           "only, for it has a certificate of the cluster (tls=)";
+    return "its URI is not nbds://; this host has a certificate of the cluster "
+           "(tls=) and connects only to members with TLS";
   case CONNECT_NO_CA:
     return "it speaks TLS; give tls=FOLDER, by whose CA it is verified";
+  case CONNECT_PROCESS:
+    return params.service ? "its certificate is not of a process of this array"
+                          : "its certificate is not of a disk's process";
   case CONNECT_DESCRIPTORS:
-    return descriptors;
+    text = descriptors_short (said);
+    return text ? text : "too many open files";
   case CONNECT_NBD:
     break;
   }
-  text = connect_error ();
+  text = connect_error (said);
   return text ? text : "unknown error";
 }

@@ -22,6 +22,7 @@ enum connect_failure {
   CONNECT_PLAIN,         /* no TLS to another host */
   CONNECT_UNCERTIFIED,   /* no TLS, of a host that has a certificate */
   CONNECT_NO_CA,         /* TLS, and no tls= */
+  CONNECT_PROCESS,       /* its certificate is for another kind of process */
   CONNECT_DESCRIPTORS,   /* none left for it */
 };
 
@@ -31,12 +32,14 @@ enum connect_failure {
  */
 enum connect_failure connect_nbd (struct nbd_handle *nbd, const char *uri,
                                   unsigned wait_ms, bool until_end);
-const char *connect_reason (enum connect_failure failure);
-/* What libnbd has said last in this thread, without secrets (it names the export that
- * was refused, and so the token); NULL: nothing.  Valid until the next call.  Nobody
- * else asks libnbd for it.
+#define CONNECT_REASON_BYTES 1024
+const char *connect_reason (enum connect_failure failure,
+                            char said[CONNECT_REASON_BYTES]);
+/* libnbd's last error in this thread, without secrets (it names the export that
+ * was refused, and so the token), in said; NULL: none.  All
+ * other code gets it from here.
  */
-const char *connect_error (void);
+const char *connect_error (char said[CONNECT_REASON_BYTES]);
 
 /* Does this URI want TLS? */
 bool connect_is_tls (const char *uri);

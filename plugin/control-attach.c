@@ -11,14 +11,14 @@
 #include "exposure.h"
 #include "guests.h"
 #include "loss.h"
-#include "options.h"
+#include "nbdkit-options.h"
 #include "revoked.h"
 #include "role.h"
 
 #define ATTACH_TIMEOUT_MS 30000
 #define DETACH_TIMEOUT_MS 3000
 
-/* weftd's answer to an attach, in which everything is to be found. */
+/* weftd's answer to an attach, which has everything. */
 static struct map *
 take_answer (struct control *c, const json_t *reply)
 {
@@ -51,7 +51,7 @@ take_answer (struct control *c, const json_t *reply)
   return m;
 }
 
-/* What the engine is to know of the answer. */
+/* Pass the answer to the engine. */
 static void
 read_answer (int status, const json_t *reply, struct host_attach_answer *a)
 {
@@ -75,8 +75,8 @@ read_answer (int status, const json_t *reply, struct host_attach_answer *a)
   };
 }
 
-/* Say what is waited for: once; who stands by says it again when it is another
- * thing.
+/* Log the reason to wait: once; a process that stands by logs it again when the
+ * reason changes.
  */
 static void
 say_waiting (char *said, size_t size, const char *why)
@@ -117,13 +117,15 @@ control_attach_session (struct control *c)
                   params.array);
     return NULL;
   }
-  if (params.shared && !params.leases)
+  if (params.shared && !params.leases) {
     json_object_set_new (
       body, "part",
       json_pack (
         "{s:I, s:o}", "offset", (json_int_t) params.part_offset, "length",
         params.part_length ? json_integer ((json_int_t) params.part_length)
                            : json_null ()));
+    json_object_set_new (body, "pinned", json_true ());
+  }
   if (params.takeover)
     json_object_set_new (body, "takeover", json_true ());
   if (exposure_listens ())
@@ -164,7 +166,7 @@ control_attach_session (struct control *c)
 
 /* On a client of its own: the other ones are cancelled for good. */
 void
-control_detach_session (struct control *c)
+control_attach_detach (struct control *c)
 {
   struct admin *admin = admin_new (params.admin, params.tls, NULL);
   char path[128];

@@ -1,9 +1,9 @@
-/* control-internal.h: what the files of control.h share.
+/* control-internal.h: shared by the files of control.h.
  *
- * control.c has the threads, which carry out what the host engine
- * (core/host/host.h) wants done; control-words.c makes JSON of what is said,
- * and reads what is answered; control-attach.c is the begin and the end.
- * control-lease.c has the threads of a session that shares its array by leases.
+ * control.c has the threads, which carry out the host engine's actions
+ * (core/host/host.h). control-words.c writes JSON for weftd and reads its
+ * answers.  control-attach.c starts and ends the session.  control-lease.c has
+ * the threads of a session that shares its array by leases.
  */
 
 #ifndef WEFT_CONTROL_INTERNAL_H
@@ -37,8 +37,8 @@ struct worker {
   bool
     silent; /* weftd did not answer its last call, or (of leases) refused it */
   bool ended; /* of a lease_worker */
-  /* Of the asker: a session that has what was asked for last, and of which this node knows
-   * that its process has ended; "": none.
+  /* For the asker: a session that has the range of the last ask, and whose
+   * process has ended, as this node knows; "": none.
    */
   char holder[NAME_BYTES_MAX + 1];
 };
@@ -48,10 +48,11 @@ struct connecting {
   struct control *control;
   struct host_action action;
   pthread_t thread;
-  bool made; /* the thread; it is to be joined */
+  bool made; /* the thread; it must be joined */
 };
 
-/* What the last heartbeat said that weftd has taken in; the heartbeat thread's own.
+/* The values of the last heartbeat that weftd has taken in; the heartbeat
+ * thread's own.
  */
 struct taken {
   json_t *words, *stats; /* NULL: nothing */
@@ -73,17 +74,17 @@ struct control {
   unsigned workers; /* that run */
   struct connecting connecting[ARRAY_MEMBERS_MAX];
   struct taken taken;
-  /* By leases: the threads; and what the array engine wants is said in the order in
-   * which it was asked.  This lock is taken before the other.
+  /* By leases: the threads; and the array engine's wishes are passed on in
+   * order.  This lock is taken before the other.
    */
   struct worker lease_worker[LEASE_WORKERS];
   unsigned lease_workers; /* that run */
   pthread_mutex_t wants_lock;
-  /* What waits for a lease, the first that does; with that lock. */
+  /* The request that waits for a lease, the first one; with that lock. */
   struct {
     struct array_range range; /* of no length: nothing waits */
     uint64_t since_ms;
-    bool said; /* people were told */
+    bool said; /* it was logged */
   } waits;
 
   pthread_mutex_t lock; /* held across no call */
@@ -102,11 +103,11 @@ struct control {
 
 /* control-attach.c; NULL after nbdkit_error. */
 struct map *control_attach_session (struct control *c);
-void control_detach_session (struct control *c);
+void control_attach_detach (struct control *c);
 
 /* control-words.c */
 
-/* What an answer says of leases. */
+/* An answer's part about leases. */
 struct lease_words {
   uint64_t generation; /* 0: nothing */
   uint64_t recover;
@@ -115,26 +116,27 @@ struct lease_words {
   struct array_range *ranges;
   unsigned count;
 };
-void control_lease_words (const struct control *c, const json_t *reply,
-                          struct lease_words *w);
-void control_lease_words_free (struct lease_words *w);
+void control_words_leases (const struct control *c, const json_t *reply,
+                           struct lease_words *w);
+void control_words_leases_free (struct lease_words *w);
 
 /* [[offset, length], ...]; and back, what of it lies in the array, from malloc. */
-json_t *control_ranges (const struct array_range *list, unsigned count);
-unsigned control_read_ranges (const struct control *c, const json_t *json,
-                              struct array_range **list);
-json_t *control_wish (const struct lease_wish *wish);
+json_t *control_words_ranges (const struct array_range *list, unsigned count);
+unsigned control_words_read_ranges (const struct control *c, const json_t *json,
+                                    struct array_range **list);
+json_t *control_words_wish (const struct lease_wish *wish);
 
 /* The body of a heartbeat, or of the call that says what can't wait for one. */
 json_t *control_words (struct control *c, const struct host_action *a);
 /* weftd has answered the heartbeat, or not (NULL). */
 void control_words_taken (struct taken *t, const json_t *reply);
 /* The body of a report. */
-json_t *control_report (struct control *c, const struct host_action *a);
+json_t *control_words_report (struct control *c, const struct host_action *a);
 /* Read weftd's answer; *map is the one that came with it, or NULL. */
-void control_read (const struct control *c, int status, const json_t *reply,
-                   struct host_answer *a, struct map **map);
+void control_words_read (const struct control *c, int status,
+                         const json_t *reply, struct host_answer *a,
+                         struct map **map);
 /* Fill in what the host engine is to know of a map. */
-void control_view (const struct map *map, struct host_view *v);
+void control_words_view (const struct map *map, struct host_view *v);
 
 #endif /* WEFT_CONTROL_INTERNAL_H */

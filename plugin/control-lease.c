@@ -1,11 +1,12 @@
 /* control-lease.c: see control-lease.h.
  *
- * Threads carry out what the lessee's engine (core/host/lessee.h) wants done: `asker`
- * and `giver` speak to weftd, each by an HTTP client of its own, since weftd holds what
- * is asked for until others have given it back; `leaver` has ranges left, which takes
- * no time; `recoverer` makes copies equal, which may take long.
+ * Threads carry out the actions of the lessee's engine (core/host/lessee.h).
+ * `asker` and `giver` speak to weftd, each by an HTTP client of its own,
+ * because weftd holds a request for leases until other hosts have given them
+ * back.  `leaver` gives ranges up, which takes no time.  `recoverer` resyncs
+ * copies, which may take long.
  *
- * That no range has two holders rests on the order of these calls, and the comments
+ * The order of these calls ensures that no range has two holders; the comments
  * here say where.
  */
 
@@ -21,12 +22,13 @@
 #include "common/clock.h"
 #include "control-internal.h"
 #include "control-lease.h"
-#include "resync.h"
+#include "array-resync.h"
+#include "hangup.h"
 #include "role.h"
 
 #define STOP_MS 5000
 #define LEAVES_MS 10   /* until it is looked again whether all has arrived */
-#define SAY_MS 3000    /* what waits for so long people are told of */
+#define SAY_MS 3000    /* requests that wait for this time are logged */
 #define RANGES_MAX 256 /* at a time: of a grant, and of what was left */
 
 static const struct {
@@ -40,7 +42,7 @@ static const struct {
   { "weft-recoverer", LESSEE_DO_RECOVER, false },
 };
 
-/*----- What people are told -----*/
+/* ----- Messages ----- */
 
 static bool
 same (const struct array_range *a, const struct array_range *b)
@@ -61,8 +63,8 @@ watch_wait (struct control *c, const struct array_range *wants, unsigned count)
   over = c->lease_quit || host_is_over (c->host);
   pthread_mutex_unlock (&c->lock);
   if (c->waits.said && !over)
-    nbdkit_error ("array %s: what waited for a lease of %" PRIu64
-                  " bytes from %" PRIu64 " on goes on",
+    nbdkit_error ("array %s: requests no longer wait for a lease of %" PRIu64
+                  " bytes from %" PRIu64 " on",
                   params.array, c->waits.range.length, c->waits.range.offset);
   c->waits.range = count > 0 ? wants[0] : (struct array_range) { 0 };
   c->waits.since_ms = clock_ms ();
@@ -130,7 +132,7 @@ control_lease_notice (struct control *c, const struct array_notice *n)
     say_wants (c, lessee_wants);
   if (n->kind != NOTICE_LEFT)
     return;
-  /* All of it at once: what is left by one LEAVE is not to be told of in halves. */
+  /* All of it at once: the ranges of one LEAVE must be reported together. */
   do {
     left = realloc (left, (count + RANGES_MAX) * sizeof *left);
     if (left == NULL)
@@ -171,8 +173,8 @@ speak (struct worker *w, json_t *body, json_t **reply, unsigned timeout_ms)
   /* That weftd is silent, or that others have a lease, passes by itself. */
   refused = status >= 400 && status != 409 && status != 410;
   if (refused && !w->silent)
-    nbdkit_error ("array %s: weftd refuses what is said of leases, and what "
-                  "needs one waits: %s; trying again",
+    nbdkit_error ("array %s: weftd refuses a call about leases, and requests "
+                  "that need a lease wait: %s; trying again",
                   params.array, admin_error (w->admin));
   w->silent = refused;
   return status;
@@ -203,13 +205,14 @@ ask (struct worker *w, const struct lessee_action *a)
   int status;
 
   for (unsigned i = 0; i < a->asks; i++)
-    json_array_append_new (list, control_wish (&a->ask[i]));
+    json_array_append_new (list, control_words_wish (&a->ask[i]));
   body = json_pack ("{s:o, s:i}", "ask", list, "wait_ms", (int) a->wait_ms);
   if (w->holder[0])
     json_object_set_new (body, "ended", json_string (w->holder));
   status = speak (w, body, &reply, a->timeout_ms);
   look_at_holder (w, reply);
-  count = control_read_ranges (c, json_object_get (reply, "granted"), &told);
+  count = control_words_read_ranges (c, json_object_get (reply, "granted"),
+                                     &told);
   if (count > RANGES_MAX)
     count = RANGES_MAX;
   if (count > 0)
@@ -242,7 +245,7 @@ give (struct worker *w, const struct lessee_action *a)
 {
   struct control *c = w->control;
   json_t *body = json_pack ("{s:I, s:o}", "number", (json_int_t) a->number,
-                            "give", control_ranges (a->ranges, a->count));
+                            "give", control_words_ranges (a->ranges, a->count));
   json_t *reply = NULL;
   struct array_range *all;
   size_t count;
@@ -255,7 +258,7 @@ give (struct worker *w, const struct lessee_action *a)
   if (a->declare) {
     count = engine_lease_all (c->engine, &all);
     json_object_set_new (body, "declare",
-                         control_ranges (all, (unsigned) count));
+                         control_words_ranges (all, (unsigned) count));
     free (all);
   }
   status = speak (w, body, &reply, a->timeout_ms);
@@ -277,10 +280,22 @@ say_recovered (struct control *c, bool ok)
   pthread_mutex_unlock (&c->lock);
 }
 
+/* The recovered ranges are in sync.  With a part the array engine leaves them,
+ * and another session may get them when no request is under way there any more.
+ */
 void
 control_lease_recovered (struct control *c)
 {
-  say_recovered (c, true);
+  bool ok = true;
+
+  engine_lease_recovered (c->engine);
+  while (ok && !params.leases && engine_lease_leaves (c->engine)) {
+    usleep (LEAVES_MS * 1000);
+    pthread_mutex_lock (&c->lock);
+    ok = !c->lease_quit && !host_is_over (c->host) && !hangup_ending ();
+    pthread_mutex_unlock (&c->lock);
+  }
+  say_recovered (c, ok);
 }
 
 static void
@@ -289,8 +304,7 @@ recover (struct control *c, const struct lessee_action *a)
   bool ok;
 
   nbdkit_error (
-    "array %s: a host that shared it is gone: what it may have left half "
-    "written is made equal",
+    "array %s: a host that shared it is gone: resynchronizing its last writes",
     params.array);
   engine_lease_recover (c->engine, a->ranges, a->count);
   pthread_mutex_lock (&c->lock);
@@ -299,15 +313,9 @@ recover (struct control *c, const struct lessee_action *a)
   pthread_mutex_unlock (&c->lock);
   ok = resync_recover (c->engine, c->layout, c, a->ranges, a->count) == 0;
   if (ok)
-    engine_lease_recovered (c->engine);
-  /* Another's part may be attached when nothing is under way there any more. */
-  while (ok && !params.leases && engine_lease_leaves (c->engine)) {
-    usleep (LEAVES_MS * 1000);
-    pthread_mutex_lock (&c->lock);
-    ok = !c->lease_quit && !host_is_over (c->host);
-    pthread_mutex_unlock (&c->lock);
-  }
-  say_recovered (c, ok);
+    control_lease_recovered (c);
+  else
+    say_recovered (c, false);
 }
 
 /*----- The threads -----*/

@@ -1,5 +1,6 @@
-/* control-lease.h: a session that shares its array by leases (core/host/lessee.h): asks
- * weftd for them, gives them back, and makes equal what a dead one had.
+/* control-lease.h: a session that shares its array by leases
+ * (core/host/lessee.h): asks weftd for leases, gives them back, and recovers
+ * the leases of a dead session.
  */
 
 #ifndef WEFT_CONTROL_LEASE_H

@@ -1,5 +1,5 @@
-/* control-words.c: what an array process says to weftd, and reads in its
- * answers (docs/API).
+/* control-words.c: an array process's messages to weftd, and its parser of
+ * weftd's answers (docs/API).
  */
 
 #include <config.h>
@@ -12,7 +12,7 @@
 #include "guests.h"
 #include "role.h"
 
-/*----- What is said -----*/
+/* ----- Messages to weftd ----- */
 
 /* The empty buckets at its end are left out. */
 static json_t *
@@ -62,6 +62,7 @@ stats_json (struct engine *e, unsigned members)
   FIELD (image_bytes);
   FIELD (image_bytes_max);
   FIELD (image_oldest_ns);
+  FIELD (memory_wait_ns);
   FIELD (images_sent);
   FIELD (images_replaced);
   FIELD (batches);
@@ -97,7 +98,7 @@ control_words (struct control *c, const struct host_action *a)
                          json_integer ((json_int_t) guests_fences ()));
   if (a->kind != HOST_DO_BEAT)
     return body;
-  /* What has not changed since weftd took it in is not said again. */
+  /* Values that have not changed since weftd took them in are left out. */
   said = json_copy (body);
   stats = stats_json (c->engine, c->first->members);
   json_object_set_new (body, "news",
@@ -125,20 +126,21 @@ control_words_taken (struct taken *t, const json_t *reply)
 }
 
 json_t *
-control_report (struct control *c, const struct host_action *a)
+control_words_report (struct control *c, const struct host_action *a)
 {
   json_t *reason = json_string (a->reason);
 
   if (reason == NULL) /* it is no UTF-8 */
     reason = json_string ("it failed");
-  return json_pack ("{s:i, s:I, s:b, s:o}", "member", (int) a->member, "round",
-                    (json_int_t) engine_round (c->engine), "answers",
-                    (int) a->answers, "reason", reason);
+  return json_pack ("{s:i, s:I, s:b, s:I, s:o}", "member", (int) a->member,
+                    "round", (json_int_t) engine_round (c->engine), "answers",
+                    (int) a->answers, "waited_ms", (json_int_t) a->waited_ms,
+                    "reason", reason);
 }
 
 /*----- What is answered -----*/
 
-/* {"epoch", "states"}: false when there is nothing of use. */
+/* {"epoch", "states"}: false when they are missing or invalid. */
 static bool
 read_states (const json_t *json, unsigned members, uint64_t *epoch,
              enum member_state states[])
@@ -181,7 +183,7 @@ read_map (const struct control *c, const json_t *reply, uint64_t epoch)
 }
 
 void
-control_view (const struct map *map, struct host_view *v)
+control_words_view (const struct map *map, struct host_view *v)
 {
   v->map_epoch = map->epoch;
   for (unsigned m = 0; m < map->members; m++) {
@@ -193,8 +195,8 @@ control_view (const struct map *map, struct host_view *v)
 }
 
 void
-control_read (const struct control *c, int status, const json_t *reply,
-              struct host_answer *a, struct map **map)
+control_words_read (const struct control *c, int status, const json_t *reply,
+                    struct host_answer *a, struct map **map)
 {
   const unsigned members = c->first->members;
   struct host_view *v = &a->view;
@@ -219,7 +221,7 @@ control_read (const struct control *c, int status, const json_t *reply,
   v->all_arrived = json_is_true (json_object_get (reply, "hold")) ? 0 : epoch;
   *map = read_map (c, reply, epoch);
   if (*map)
-    control_view (*map, v);
+    control_words_view (*map, v);
   if (read_states (json_object_get (reply, "change"), members, &change,
                    v->change_states))
     v->change = change;
@@ -228,7 +230,7 @@ control_read (const struct control *c, int status, const json_t *reply,
 /*----- Leases -----*/
 
 json_t *
-control_ranges (const struct array_range *list, unsigned count)
+control_words_ranges (const struct array_range *list, unsigned count)
 {
   json_t *json = json_array ();
 
@@ -240,7 +242,7 @@ control_ranges (const struct array_range *list, unsigned count)
 }
 
 json_t *
-control_wish (const struct lease_wish *wish)
+control_words_wish (const struct lease_wish *wish)
 {
   return json_pack (
     "{s:[I, I], s:[I, I]}", "must", (json_int_t) wish->must.offset,
@@ -259,8 +261,8 @@ read_range (const struct control *c, const json_t *json, struct array_range *r)
 }
 
 unsigned
-control_read_ranges (const struct control *c, const json_t *json,
-                     struct array_range **list)
+control_words_read_ranges (const struct control *c, const json_t *json,
+                           struct array_range **list)
 {
   unsigned count = 0;
   const json_t *one;
@@ -274,8 +276,8 @@ control_read_ranges (const struct control *c, const json_t *json,
 }
 
 void
-control_lease_words (const struct control *c, const json_t *reply,
-                     struct lease_words *w)
+control_words_leases (const struct control *c, const json_t *reply,
+                      struct lease_words *w)
 {
   const json_t *revoke = json_object_get (reply, "revoke"), *one;
   const json_t *recover = json_object_get (reply, "recover");
@@ -286,8 +288,8 @@ control_lease_words (const struct control *c, const json_t *reply,
     return;
   w->generation = json_integer_value (json_object_get (reply, "generation"));
   w->recover = json_integer_value (json_object_get (recover, "order"));
-  w->count = control_read_ranges (c, json_object_get (recover, "ranges"),
-                                  &w->ranges);
+  w->count = control_words_read_ranges (c, json_object_get (recover, "ranges"),
+                                        &w->ranges);
   w->revoke = calloc (json_array_size (revoke) + 1, sizeof *w->revoke);
   json_array_foreach (revoke, i, one) {
     struct lease_wish *wish = &w->revoke[w->revokes];
@@ -300,7 +302,7 @@ control_lease_words (const struct control *c, const json_t *reply,
 }
 
 void
-control_lease_words_free (struct lease_words *w)
+control_words_leases_free (struct lease_words *w)
 {
   free (w->revoke);
   free (w->ranges);

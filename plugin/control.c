@@ -1,13 +1,14 @@
 /* control.c: an array process's session with weftd: the threads.
  *
- * The host engine (core/host/host.h) decides what is to be done.  This file tells
- * it, under one lock, what weftd has answered, what the array engine has done and
- * what has become of connections; and it carries out its actions, without the lock.
+ * The host engine (core/host/host.h) decides.  This file passes it, under one
+ * lock, the answers of weftd, the progress of the array engine and the state of
+ * connections; and it carries out the engine's actions, without the lock.
  *
  * Four threads, because none may wait for what another waits for: `heartbeat`
- * polls, each time for up to a second; `teller` says what can't wait for that;
- * `reporter` reports lost members; `keeper` does what is due here.  The first
- * three have an HTTP client each.  A connection is made by a thread of its own.
+ * polls, each time for up to a second; `teller` sends urgent messages
+ * meanwhile; `reporter` reports lost members; `keeper` runs the timers.  The
+ * first three have an HTTP client each.  Each connection is made by a thread of
+ * its own.
  */
 
 #include <config.h>
@@ -23,17 +24,19 @@
 #include "hangup.h"
 #include "guests.h"
 #include "loss.h"
-#include "options.h"
+#include "nbdkit-options.h"
 #include "peer.h"
 #include "revoked.h"
 #include "role.h"
 
 #define CONNECT_MS 5000
-/* How often the wait for weftd looks for the end, and when people are told of it. */
+/* How often the wait for weftd looks for the end, and when it is logged. */
 #define OLDER_CHECK_MS 100
 #define OLDER_SAY_MS 1000
 
 NBDKIT_DLL_PUBLIC int weft_debug_control = 0;
+/* An enum lessee_kind.  All but 0 are there to be measured. */
+NBDKIT_DLL_PUBLIC int weft_debug_leases = LESSEE_ADAPTIVE;
 
 static const struct {
   const char *name;
@@ -72,8 +75,8 @@ control_notice (struct control *c, const struct array_notice *n,
   if (n->kind == NOTICE_PREPARED)
     host_prepared (c->host, n->epoch);
   else if (n->kind == NOTICE_LOST &&
-           host_lost (c->host, n->member, connection, n->answers, n->reason,
-                      clock_ms ()))
+           host_lost (c->host, n->member, connection, n->answers, n->waited_ms,
+                      n->reason, clock_ms ()))
     nbdkit_error ("weft: member %s is lost: %s",
                   newest (c)->member[n->member].name, n->reason);
   pthread_cond_broadcast (&c->wake);
@@ -157,8 +160,8 @@ begin_connecting (struct control *c, const struct host_action *a)
 
 /*----- Speaking to weftd -----*/
 
-/* This process is to serve the array no more: it ends, and whoever started it may
- * start it again, to stand by.  (The signal is one that hangup.c hears of, too.)
+/* This process must stop serving the array: it ends, and may be started again,
+ * to stand by.  (hangup.c hears of this signal, too.)
  */
 static void
 leave (struct control *c, const char *why)
@@ -176,7 +179,7 @@ speak (struct worker *w, const struct host_action *a)
   struct control *c = w->control;
   bool report = a->kind == HOST_DO_REPORT;
   enum host_news news = HOST_NO_NEWS;
-  json_t *body = report ? control_report (c, a) : control_words (c, a);
+  json_t *body = report ? control_words_report (c, a) : control_words (c, a);
   json_t *reply = NULL;
   char path[128], name[NAME_BYTES_MAX + 1];
   struct host_answer answer;
@@ -199,8 +202,8 @@ speak (struct worker *w, const struct host_action *a)
                     w->silent ? admin_error (w->admin) : "weftd answers again");
     }
   }
-  control_read (c, status, reply, &answer, &map);
-  control_lease_words (c, status == 200 ? reply : NULL, &leases);
+  control_words_read (c, status, reply, &answer, &map);
+  control_words_leases (c, status == 200 ? reply : NULL, &leases);
   if (status == 200) {
     loss_take (reply);
     guests_take (reply);
@@ -228,7 +231,7 @@ speak (struct worker *w, const struct host_action *a)
   pthread_cond_broadcast (&c->wake);
   pthread_mutex_unlock (&c->lock);
   map_free (map);
-  control_lease_words_free (&leases);
+  control_words_leases_free (&leases);
   json_decref (reply);
   revoked_heard (w->admin);
   if (news == HOST_NO_NEWS)
@@ -277,7 +280,7 @@ carry_out (struct worker *w, const struct host_action *a)
   switch (a->kind) {
   case HOST_DO_STOP:
     nbdkit_error ("array %s: %s: every request fails from now on; end this "
-                  "nbdkit and start it again to attach anew",
+                  "nbdkit and start it again to attach the array again",
                   params.array, c->why);
     engine_abandon (c->engine);
     leave (c, "its session is over");
@@ -428,15 +431,15 @@ control_ready (struct control *c, struct engine *e, const bool connected[],
   c->layout = l;
   config.view.epoch = c->first->epoch;
   config.view.all_arrived = c->held ? 0 : c->first->epoch;
-  control_view (c->first, &config.view);
+  control_words_view (c->first, &config.view);
   for (unsigned m = 0; m < config.members; m++) {
     config.view.states[m] = c->first->member[m].state;
     config.connected[m] = connected[m];
   }
   c->host = host_new (&config, clock_ms ());
   if (params.shared)
-    c->lessee = lessee_new (params.leases_kind, l->size, c->generation,
-                            c->declared, c->order);
+    c->lessee = lessee_new ((enum lessee_kind) weft_debug_leases, l->size,
+                            c->generation, c->declared, c->order);
   engine_trust (e, c->heard_ms + SESSION_TTL_MS);
   engine_all_arrived (e, config.view.all_arrived);
   if (c->host && (c->lessee || !params.shared))
@@ -548,7 +551,7 @@ control_end (struct control *c, bool clean)
     return;
   control_stop (c);
   if (clean && c->session[0] && !(c->host && host_is_over (c->host)))
-    control_detach_session (c);
+    control_attach_detach (c);
   host_free (c->host);
   lessee_free (c->lessee);
   map_free (c->latest);

@@ -21,9 +21,9 @@ struct control;
  */
 struct control *control_attach (struct map **map);
 
-/* The order to recover with which a session that shares its array by leases begins: it
- * has a lease of all of it, and its resync is what the order is for.  0: it begins with
- * nothing.
+/* The order to recover with which a session that shares its array begins: it has a lease
+ * of all of it, and its resync is what the order is for.  0: it begins with its part, or
+ * with nothing.
  */
 uint64_t control_order (const struct control *c);
 
@@ -54,7 +54,7 @@ bool control_member (struct control *c, unsigned member, struct map_member *mm);
  */
 int control_older (struct control *c);
 
-/* The resync is over, and no client is let in yet: weftd is told. */
+/* The resync is over, and no client is admitted yet: tell weftd. */
 void control_equal (struct control *c);
 
 /* See host_is_whole. */

@@ -1,8 +1,8 @@
 /* data.c: I/O on a member's data area.
  *
- * What is zeroed must read as zeroes afterwards on every kind of disk, for the
- * copies of an array are compared byte by byte.  fallocate promises that, on
- * files and on block devices (discards promise nothing, and are not used);
+ * A zeroed range must read as zeroes afterwards on every kind of disk, because
+ * the copies of an array are compared byte by byte.  fallocate promises that,
+ * on files and on block devices (discards promise nothing, and are not used);
  * where it does not work, zeroes are written.
  */
 
@@ -125,11 +125,16 @@ zero_at (const struct disk *d, uint64_t bytes, uint64_t offset, bool may_trim)
   return write_zeroes (d, bytes, offset);
 }
 
-/* What is to be stable at once is written to a file twice: see disk_write_header. */
+/* A write that must be stable at once is written to a file twice: see
+ * disk_write_header.  A part of a block is, too: that the rest of it can't be
+ * read is no error of a sync.
+ */
 int
 data_change (const struct disk *d, const struct batch_record *r, bool sync,
              enum errors_place *place)
 {
+  uint64_t parts[2];
+  bool twice = !d->block_device || bad_parts (r->offset, r->length, parts) > 0;
   int err = 0;
 
   *place = r->kind == BATCH_WRITE  ? ERRORS_WRITE
@@ -137,7 +142,7 @@ data_change (const struct disk *d, const struct batch_record *r, bool sync,
                                    : ERRORS_ZERO;
   if (r->kind != BATCH_WRITE)
     err = zero_at (d, r->length, r->offset, r->kind == BATCH_TRIM);
-  else if (!sync || !d->block_device)
+  else if (!sync || twice)
     err = write_at (d, r->payload, r->length, r->offset);
   if (err || !sync)
     return err;
@@ -171,7 +176,7 @@ run_known (off_t at, uint64_t *holes)
   return end;
 }
 
-/* Keep it, unless a hole was made since `holes` was told. */
+/* Keep it, unless a hole was made since the answer of `holes`. */
 static void
 run_keep (off_t from, off_t end, uint64_t holes)
 {

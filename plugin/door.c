@@ -37,7 +37,7 @@
 #include "role.h"
 #include "wire.h"
 
-#define IO_BYTES_SPEC MiB (32) /* what NBD allows where a server says nothing */
+#define IO_BYTES_SPEC MiB (32) /* NBD's size where a server gives none */
 
 /* Source of zeroes for a member that can't write zeroes by itself.  Only ever
  * read, so all of it is the kernel's one zero page.
@@ -94,8 +94,8 @@ set_error (struct peer_io *pio, int error)
   atomic_compare_exchange_strong (&pio->error, &none, error);
 }
 
-/* What this thread is queueing a command for, and whether a callback of it came
- * meanwhile.
+/* The request for which this thread is queueing a command, and whether a
+ * callback of it came meanwhile.
  */
 static _Thread_local const struct peer_io *queueing;
 static _Thread_local bool came_at_once;
@@ -181,7 +181,7 @@ got_extents (void *opaque, const char *metacontext, uint64_t offset,
   return 0;
 }
 
-/* That extents can't be told is no reason to lose a member. */
+/* A failure to find extents is no reason to lose a member. */
 static int
 completed_extents (void *opaque, int *error)
 {
@@ -219,6 +219,7 @@ door_open (struct door *d, const char *label, const char *uri,
 {
   static const struct wire_calls calls = { wire_done, note_extents };
   enum connect_failure failure = CONNECT_NBD;
+  char said[CONNECT_REASON_BYTES], short_of[DESCRIPTORS_WHY_BYTES];
   const char *reason, *shortage;
   int64_t max, min;
   uint64_t now;
@@ -229,7 +230,7 @@ door_open (struct door *d, const char *label, const char *uri,
   d->nbd = nbd_create ();
   if (d->nbd == NULL)
     return refuse (why, why_size, "%s: %s", label,
-                   connect_reason (CONNECT_NBD));
+                   connect_reason (CONNECT_NBD, said));
   now = clock_ms ();
   if (nbd_add_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == 0 &&
       nbd_set_uri_allow_local_file (d->nbd, params.map != NULL) == 0 &&
@@ -243,12 +244,12 @@ door_open (struct door *d, const char *label, const char *uri,
                            now < deadline_ms ? deadline_ms - now : 0, true);
   if (failure == CONNECT_DESCRIPTORS)
     return refuse (why, why_size, "%s: can't connect: %s", label,
-                   connect_reason (failure));
+                   connect_reason (failure, said));
   if (failure)
     return refuse (
       why, why_size,
       "%s: can't connect: %s; check that it is running and reachable%s", label,
-      connect_reason (failure),
+      connect_reason (failure, said),
       connect_is_tls (uri)
         ? ", and that one CA has made the certificates of both ends"
         : "");
@@ -277,7 +278,7 @@ door_open (struct door *d, const char *label, const char *uri,
   d->fd = fd == -1 || plain ? fd : fcntl (fd, F_DUPFD_CLOEXEC, 3);
   if (d->fd == -1) {
     reason = strerror (errno);
-    shortage = descriptors_short ();
+    shortage = descriptors_short (short_of);
     return refuse (why, why_size, "%s: can't connect: %s", label,
                    shortage ? shortage : reason);
   }
@@ -466,7 +467,7 @@ door_send (struct door *d, struct peer_io *pio)
   int error;
 
   pio->door = d;
-  /* It begins anew to be compared with the others. */
+  /* Its comparison with the others begins again. */
   if (atomic_fetch_add_explicit (&d->busy, 1, memory_order_relaxed) == 0)
     atomic_store_explicit (
       &d->answered, atomic_load_explicit (&p->answers, memory_order_relaxed),
@@ -526,6 +527,7 @@ door_events (const struct door *d)
 bool
 door_notify (struct peer *p, struct door *d, short revents)
 {
+  char said[CONNECT_REASON_BYTES];
   const char *reason = NULL;
   int r = 0;
 
@@ -542,7 +544,8 @@ door_notify (struct peer *p, struct door *d, short revents)
     else if (revents & POLLOUT)
       r = nbd_aio_notify_write (d->nbd);
     if (door_gone (d))
-      reason = r == -1 ? connect_reason (CONNECT_NBD) : "closed by the member";
+      reason = r == -1 ? connect_reason (CONNECT_NBD, said)
+                       : "closed by the member";
   }
   if (reason)
     door_dead (p, d, reason);

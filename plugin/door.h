@@ -36,8 +36,8 @@ struct door {
   atomic_uint answered;
 };
 
-/* Connect, and learn what it can do.  -1 with a sentence in why, and door_close must
- * follow all the same.
+/* Connect, and learn the server's abilities.  -1 with a sentence in why;
+ * door_close must follow in any case.
  */
 int door_open (struct door *d, const char *label, const char *uri,
                uint64_t deadline_ms, char *why, size_t why_size);

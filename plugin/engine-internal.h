@@ -1,7 +1,8 @@
-/* engine-internal.h: what engine.c and engine-thread.c share.
+/* engine-internal.h: shared by engine.c, engine-thread.c and engine-member.c.
  *
- * engine.c has the turns, the polling and the requests; engine-thread.c the
- * thread that looks after everything else, the making and the ending.
+ * engine.c has the turns, the polling and the requests; engine-thread.c has the
+ * background thread, and the engine's start and end: they know the block alone.
+ * engine-member.c tells the array of its members.
  */
 
 #ifndef WEFT_ENGINE_INTERNAL_H
@@ -52,9 +53,9 @@ struct engine {
   /* The three locks, in the order in which they are taken.
    *
    * poll_lock is held by the thread that polls, from poll(2) to the last notify:
-   * libnbd 1.14 hangs when a handle is told to read what another thread has read
-   * already.  Two kinds of threads may find it taken: one whose request takes the
-   * lead away from the engine thread, and one that puts a new peer in.  The latter
+   * libnbd 1.14 hangs when a handle reads bytes that another thread has read already.  Two
+   * kinds of threads may find it taken: a request's thread that takes
+   * the lead away from the engine thread, and a thread that puts a new peer in.  The latter
    * holds swap_lock and sets `swapping`, so that pollers let poll_lock go.
    */
   pthread_mutex_t swap_lock;
@@ -62,7 +63,8 @@ struct engine {
   pthread_mutex_t poll_lock;
   pthread_mutex_t lock; /* held across no I/O and no callback */
   /* Under the lock: */
-  struct array *array;
+  struct block *block;
+  struct array *array;   /* at the bottom of it; for engine-member.c */
   struct waiter *leader; /* NULL: nobody polls */
   TAILQ_HEAD (follower_list, waiter) followers;
   uint64_t requests; /* that have come */
@@ -82,16 +84,14 @@ struct engine {
   struct peer **peers; /* NULL: none yet.  Changed with poll_lock and lock. */
   unsigned members;
   engine_notice_fn notice;
+  void *notice_opaque;
   struct waiter self; /* the engine thread as a leader */
   struct poller by_self, by_requests;
   pthread_t thread;
   bool started;
 };
 
-/* Finished I/O comes from libnbd's callbacks, which know their I/O only. */
-extern struct engine *the_engine;
-
-/* What a turn took out of the array engine. */
+/* The outputs that a turn took out of the block. */
 struct turn {
   struct waiter *self; /* NULL: a thread that waits for nothing */
   struct peer_io *send, **send_tail;
@@ -104,12 +104,13 @@ struct turn {
   unsigned notices_count;
 };
 
-/* A turn: turn_begin, which takes the lock; inputs to e->array; turn_end, which
- * unlocks, and may make more turns.  Who has the lock already begins by turn_reset.
+/* A turn: engine_turn_begin, which takes the lock; inputs to e->block or e->array;
+ * engine_turn_end, which unlocks, and may make more turns.  A caller with the
+ * lock begins by engine_turn_reset.
  */
-void turn_reset (struct turn *t, struct waiter *self);
-void turn_begin (struct engine *e, struct turn *t, struct waiter *self);
-void turn_end (struct engine *e, struct turn *t);
+void engine_turn_reset (struct turn *t, struct waiter *self);
+void engine_turn_begin (struct engine *e, struct turn *t, struct waiter *self);
+void engine_turn_end (struct engine *e, struct turn *t);
 
 /* Poll once, and move on every connection that has something.  True: a turn
  * is due.

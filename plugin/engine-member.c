@@ -1,4 +1,6 @@
-/* engine-member.c: epochs, and members that come back, while requests go on.
+/* engine-member.c: epochs, leases, and members that come back, while requests go on.
+ *
+ * These are the array's alone, so they go past the block to the array itself.
  *
  * A member that returns gets a new peer.  The old one is broken first and has
  * given back all its I/O, so nothing that was asked of the member before can
@@ -23,12 +25,12 @@ engine_commit (struct engine *e, uint64_t epoch,
 {
   struct turn t;
 
-  turn_begin (e, &t, NULL);
+  engine_turn_begin (e, &t, NULL);
   if (seats_commit (&e->seats, e->array, epoch, states, clock_ns ()))
     for (unsigned m = 0; m < e->members; m++)
       if (states[m] == MEMBER_OUT && e->peers[m])
         peer_break (e->peers[m]);
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
 }
 
 void
@@ -37,9 +39,9 @@ engine_prepare (struct engine *e, uint64_t epoch,
 {
   struct turn t;
 
-  turn_begin (e, &t, NULL);
+  engine_turn_begin (e, &t, NULL);
   seats_prepare (&e->seats, e->array, epoch, states, clock_ns ());
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
 }
 
 /* A number that the array tells. */
@@ -66,9 +68,9 @@ engine_arrived (struct engine *e)
   struct turn t;
   uint64_t epoch;
 
-  turn_begin (e, &t, NULL);
+  engine_turn_begin (e, &t, NULL);
   epoch = array_arrived (e->array, clock_ns ());
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
   return epoch;
 }
 
@@ -89,9 +91,9 @@ engine_trust (struct engine *e, uint64_t until_ms)
 {
   struct turn t;
 
-  turn_begin (e, &t, NULL);
+  engine_turn_begin (e, &t, NULL);
   array_trust (e->array, until_ms * NS_PER_MS, clock_ns ());
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
 }
 
 void
@@ -99,9 +101,9 @@ engine_all_arrived (struct engine *e, uint64_t epoch)
 {
   struct turn t;
 
-  turn_begin (e, &t, NULL);
+  engine_turn_begin (e, &t, NULL);
   array_all_arrived (e->array, epoch, clock_ns ());
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
 }
 
 void
@@ -110,9 +112,9 @@ engine_settled (struct engine *e, unsigned member, uint64_t offset,
 {
   struct turn t;
 
-  turn_begin (e, &t, NULL);
+  engine_turn_begin (e, &t, NULL);
   array_settled (e->array, member, offset, length, clock_ns ());
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
 }
 
 bool
@@ -143,9 +145,9 @@ engine_lease_grant (struct engine *e, const struct array_range *granted,
 {
   struct turn t;
 
-  turn_begin (e, &t, NULL);
+  engine_turn_begin (e, &t, NULL);
   array_lease_grant (e->array, granted, count, clock_ns ());
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
 }
 
 void
@@ -154,9 +156,9 @@ engine_lease_recover (struct engine *e, const struct array_range *ranges,
 {
   struct turn t;
 
-  turn_begin (e, &t, NULL);
+  engine_turn_begin (e, &t, NULL);
   array_lease_recover (e->array, ranges, count, clock_ns ());
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
 }
 
 void
@@ -164,9 +166,9 @@ engine_lease_recovered (struct engine *e)
 {
   struct turn t;
 
-  turn_begin (e, &t, NULL);
+  engine_turn_begin (e, &t, NULL);
   array_lease_recovered (e->array, clock_ns ());
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
 }
 
 bool
@@ -175,9 +177,9 @@ engine_lease_leaves (struct engine *e)
   struct turn t;
   bool leaves;
 
-  turn_begin (e, &t, NULL);
+  engine_turn_begin (e, &t, NULL);
   leaves = array_lease_leaves (e->array);
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
   return leaves;
 }
 
@@ -186,10 +188,10 @@ engine_lease_leave (struct engine *e, const struct lease_wish *leave)
 {
   struct turn t;
 
-  turn_begin (e, &t, NULL);
+  engine_turn_begin (e, &t, NULL);
   array_lease_leave (e->array, &leave->must, &leave->wish, clock_ns ());
   pthread_cond_signal (&e->patrol);
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
 }
 
 unsigned
@@ -212,6 +214,14 @@ engine_lease_all (struct engine *e, struct array_range **list)
   count = array_lease_all (e->array, list);
   pthread_mutex_unlock (&e->lock);
   return count;
+}
+
+void
+engine_stats (struct engine *e, struct array_stats *stats)
+{
+  pthread_mutex_lock (&e->lock);
+  array_stats (e->array, clock_ns (), stats);
+  pthread_mutex_unlock (&e->lock);
 }
 
 int
@@ -241,7 +251,7 @@ engine_recorded (struct engine *e, enum member_state states[])
   pthread_mutex_unlock (&e->lock);
 }
 
-/* The array engine is told by whoever polls. */
+/* The polling thread passes it to the block. */
 void
 engine_break (struct engine *e, unsigned member)
 {
@@ -296,7 +306,7 @@ engine_replace (struct engine *e, struct peer *peer, uint64_t connection,
   engine_kick (&e->by_self);
   engine_kick (&e->by_requests);
   pthread_mutex_lock (&e->poll_lock);
-  turn_begin (e, &t, NULL);
+  engine_turn_begin (e, &t, NULL);
   old = e->peers[member];
   over = is_over (old);
   if (over) {
@@ -307,7 +317,7 @@ engine_replace (struct engine *e, struct peer *peer, uint64_t connection,
   }
   atomic_store (&e->swapping, false);
   pthread_mutex_unlock (&e->poll_lock);
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
   pthread_mutex_unlock (&e->swap_lock);
   if (over)
     peer_close (old);

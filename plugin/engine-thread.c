@@ -2,7 +2,7 @@
  *
  * The engine thread sleeps in one of two ways.  It leads (polls) when no
  * request waits.  While requests come it is on patrol: it sleeps on a
- * condition, wakes for the array engine's deadlines, and looks every few
+ * condition, wakes for the block's deadlines, and looks every few
  * milliseconds whether the requests have ceased.
  */
 
@@ -38,18 +38,18 @@ break_all (struct engine *e)
       peer_break (e->peers[m]);
 }
 
-/* A stopped array engine has no time-outs any more: what a member that hangs
- * was asked comes back only when its connection is broken.
+/* A stopped block has no time-outs any more: requests to a member that
+ * hangs come back only when its connection is broken.
  */
 void
 engine_abandon (struct engine *e)
 {
   struct turn t;
 
-  turn_begin (e, &t, NULL);
-  array_stop (e->array, ESHUTDOWN, clock_ns ());
+  engine_turn_begin (e, &t, NULL);
+  e->block->ops->stop (e->block, ESHUTDOWN, clock_ns ());
   break_all (e);
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
 }
 
 /* nbdkit waits for its worker threads when it ends, so those in a barrier, or
@@ -77,7 +77,7 @@ check_ending (struct engine *e, uint64_t now)
   return UINT64_MAX;
 }
 
-/* With the lock.  True: the array engine is to be told. */
+/* With the lock.  True: the block must hear of it. */
 static bool
 look_for_black_holes (struct engine *e)
 {
@@ -100,8 +100,8 @@ lead (struct engine *e, uint64_t deadline, uint64_t now)
   e->leader = &e->self;
   pthread_mutex_unlock (&e->lock);
   if (engine_poll (e, &e->by_self, ms > 60000 ? 60000 : (int) ms)) {
-    turn_begin (e, &t, &e->self);
-    turn_end (e, &t);
+    engine_turn_begin (e, &t, &e->self);
+    engine_turn_end (e, &t);
   }
   pthread_mutex_lock (&e->lock);
   if (e->leader == &e->self)
@@ -120,14 +120,15 @@ engine_thread (void *opaque)
   ending_check = clock_ns () + MS (ENDING_CHECK_MS);
   while (!e->quit) {
     now = clock_ns ();
-    deadline = array_deadline (e->array);
+    deadline = e->block->ops->deadline (e->block);
     if (now >= deadline) {
-      turn_reset (&t, &e->self);
+      engine_turn_reset (&t, &e->self);
       for (unsigned m = 0; m < e->members; m++)
         if (e->peers[m])
-          array_heard (e->array, m, atomic_load (&e->peers[m]->heard_ns));
-      array_tick (e->array, now);
-      turn_end (e, &t);
+          e->block->ops->heard (e->block, m,
+                                atomic_load (&e->peers[m]->heard_ns));
+      e->block->ops->tick (e->block, now);
+      engine_turn_end (e, &t);
       pthread_mutex_lock (&e->lock);
       continue;
     }
@@ -142,8 +143,8 @@ engine_thread (void *opaque)
     if (now >= ending_check) {
       ending_check = check_ending (e, now);
       if (look_for_black_holes (e)) {
-        turn_reset (&t, &e->self);
-        turn_end (e, &t);
+        engine_turn_reset (&t, &e->self);
+        engine_turn_end (e, &t);
         pthread_mutex_lock (&e->lock);
       }
       continue;
@@ -153,7 +154,7 @@ engine_thread (void *opaque)
     if (deadline > ending_check)
       deadline = ending_check;
     if (e->leader == NULL &&
-        (e->requests == seen || array_lease_leaves (e->array)))
+        (e->requests == seen || e->block->ops->awaited (e->block)))
       lead (e, deadline, now);
     else { /* on patrol */
       seen = e->requests;
@@ -189,8 +190,8 @@ poller_close (struct poller *p)
 }
 
 struct engine *
-engine_new (struct array *array, struct peer **peers, const struct seats *seats,
-            engine_notice_fn notice)
+engine_new (struct block *block, struct array *array, struct peer **peers,
+            const struct seats *seats, engine_notice_fn notice, void *opaque)
 {
   struct engine *e = calloc (1, sizeof *e);
   struct peer_io *pio;
@@ -199,21 +200,23 @@ engine_new (struct array *array, struct peer **peers, const struct seats *seats,
 
   if (e == NULL)
     return NULL;
+  e->block = block;
   e->array = array;
   e->peers = peers;
   e->members = seats->members;
   e->seats = *seats;
   e->notice = notice;
+  e->notice_opaque = opaque;
   e->drain_deadline = UINT64_MAX;
   TAILQ_INIT (&e->followers);
   pthread_mutex_init (&e->swap_lock, NULL);
   pthread_mutex_init (&e->poll_lock, NULL);
   pthread_mutex_init (&e->lock, NULL);
   clock_condition (&e->patrol);
-  the_engine = e;
   for (i = 0; i < IOS_PREALLOCATED; i++) {
     pio = malloc (sizeof *pio);
     if (pio) {
+      pio->engine = e;
       pio->peer = NULL;
       e->ios_out++;
       engine_io_put (e, pio);
@@ -222,7 +225,7 @@ engine_new (struct array *array, struct peer **peers, const struct seats *seats,
   polls = poller_open (&e->by_self);
   polls &= poller_open (&e->by_requests);
   if (!polls || e->spare_ios == NULL) {
-    e->array = NULL; /* the array and the peers stay the caller's */
+    e->block = NULL; /* the block and the peers stay the caller's */
     e->members = 0;
     e->peers = NULL;
     engine_free (e);
@@ -274,9 +277,9 @@ engine_end (struct engine *e, bool drain, unsigned drain_ms)
     pthread_mutex_unlock (&e->lock);
     clean = engine_cover (e) == 0;
   }
-  turn_begin (e, &t, NULL);
-  array_stop (e->array, ESHUTDOWN, clock_ns ());
-  turn_end (e, &t);
+  engine_turn_begin (e, &t, NULL);
+  e->block->ops->stop (e->block, ESHUTDOWN, clock_ns ());
+  engine_turn_end (e, &t);
   if (!wait_ios (e, 1000)) {
     pthread_mutex_lock (&e->lock);
     break_all (e);
@@ -302,11 +305,11 @@ engine_free (struct engine *e)
 
   if (e == NULL)
     return;
-  /* What did not come back in time may still be used by libnbd. */
+  /* libnbd may still use requests that did not come back in time. */
   if (e->ios_out > 0)
     return;
-  if (e->array)
-    array_free (e->array);
+  if (e->block)
+    e->block->ops->free (e->block);
   for (m = 0; m < e->members; m++)
     peer_close (e->peers[m]);
   free (e->peers);
@@ -324,6 +327,5 @@ engine_free (struct engine *e)
   pthread_mutex_destroy (&e->lock);
   pthread_mutex_destroy (&e->poll_lock);
   pthread_mutex_destroy (&e->swap_lock);
-  the_engine = NULL;
   free (e);
 }

@@ -1,26 +1,26 @@
-/* engine.c: the array engine with threads and connections around it.
+/* engine.c: a block (block.h) with threads and connections around it.
  *
- * The array engine is a pure state machine under one lock, held for its step
+ * The block is a pure state machine under one lock, held for its step
  * alone.  A thread that has something for it (a request, finished I/O, the
  * time) makes a `turn`: lock; hand the inputs over; take the outputs; unlock;
- * then carry the outputs out: send I/O to members, wake those whose requests
+ * then carry the outputs out: send I/O to members, wake threads whose requests
  * are done, pass on notices.
  *
- * Leader and followers.  Answers of members are awaited by epoll.  One of
- * the threads that wait for a request is the leader and polls for everybody;
- * the others, the followers, sleep on a word of their own.  A leader whose
- * request is done makes the newest follower the leader, so a lone request at
- * a time is served without any change of thread.
+ * Leader and followers.  Answers of members are awaited by epoll.  One of the
+ * threads that wait for a request is the leader and polls for all of them; the
+ * others, the followers, sleep on a word of their own.  A leader whose request
+ * is done makes the newest follower the leader, so a lone request at a time is
+ * served without any change of thread.
  *
- * When nobody waits, the engine thread leads.  It is where background I/O is
- * looked after, and the clock: deadlines of the array engine.  A request takes
- * the lead away from it; as long as requests keep coming it leaves the lead to
- * them and only looks after the deadlines (its patrol), unless another host waits for
- * background I/O of ours: for a lease.
+ * If no request waits, the engine thread leads.  It handles background I/O and
+ * the deadlines of the block.  A request takes the lead away from it; as
+ * long as requests keep coming it leaves the lead to them and handles only the
+ * deadlines (its patrol), unless another host waits for background I/O of ours:
+ * for a lease.
  *
- * Each of the two kinds of poller has an epoll, and an eventfd by which it is
- * told that what it polls for has changed: a socket became full, another
- * leads, its own request was finished by somebody else.
+ * Each of the two kinds of poller has an epoll, and an eventfd that reports a
+ * change in its polling: a socket became full, another thread leads, its own
+ * request was finished by another thread.
  */
 
 #include <config.h>
@@ -40,8 +40,6 @@
 NBDKIT_DLL_PUBLIC int weft_debug_io = 0;
 
 #define EVENTS_PER_POLL 64
-
-struct engine *the_engine;
 
 /*----- Waiters -----*/
 
@@ -120,7 +118,7 @@ engine_kick (struct poller *p)
 void
 engine_io_done (struct peer_io *pio)
 {
-  struct engine *e = the_engine;
+  struct engine *e = pio->engine;
 
   pio->next = atomic_load_explicit (&e->finished, memory_order_relaxed);
   while (!atomic_compare_exchange_weak (&e->finished, &pio->next, pio))
@@ -138,6 +136,7 @@ io_get (struct engine *e)
     pio = malloc (sizeof *pio);
     if (pio == NULL)
       return NULL;
+    pio->engine = e;
   }
   e->ios_out++;
   pio->peer = NULL;
@@ -158,7 +157,7 @@ engine_io_put (struct engine *e, struct peer_io *pio)
 /*----- A turn -----*/
 
 void
-turn_reset (struct turn *t, struct waiter *self)
+engine_turn_reset (struct turn *t, struct waiter *self)
 {
   t->self = self;
   t->send = NULL;
@@ -169,9 +168,9 @@ turn_reset (struct turn *t, struct waiter *self)
 }
 
 void
-turn_begin (struct engine *e, struct turn *t, struct waiter *self)
+engine_turn_begin (struct engine *e, struct turn *t, struct waiter *self)
 {
-  turn_reset (t, self);
+  engine_turn_reset (t, self);
   pthread_mutex_lock (&e->lock);
 }
 
@@ -185,7 +184,7 @@ turn_send (struct turn *t, struct peer_io *pio)
   t->send_tail = &pio->next;
 }
 
-/* Tell the array engine, once, that a peer's connection is gone.  An I/O may
+/* Tell the block, once, that a peer's connection is gone.  An I/O may
  * bring the news before the thread that saw it happen has noted the reason.
  */
 static void
@@ -196,8 +195,8 @@ report_broken (struct engine *e, struct peer *p, int error, uint64_t now)
   if (p == NULL || p->reported || (!broken && error != ENOTCONN))
     return;
   p->reported = true;
-  array_lost (e->array, p->member, broken ? p->reason : "its connection broke",
-              now);
+  e->block->ops->lost (e->block, p->member,
+                       broken ? p->reason : "its connection broke", now);
 }
 
 static void
@@ -226,7 +225,7 @@ take_finished (struct engine *e, struct turn *t, uint64_t now)
     }
     if (error)
       report_broken (e, pio->peer, error, now);
-    array_io_done (e->array, pio->io, error, now);
+    e->block->ops->io_done (e->block, pio->io, error, now);
     engine_io_put (e, pio);
   }
 }
@@ -256,7 +255,7 @@ hand_over (struct engine *e, struct turn *t)
 
   e->leader = w;
   if (w == NULL) {
-    if (array_lease_leaves (e->array))
+    if (e->block->ops->awaited (e->block))
       pthread_cond_signal (&e->patrol);
     return;
   }
@@ -271,7 +270,8 @@ take_notices (struct engine *e, struct turn *t)
 {
   struct array_notice *n = &t->notices[t->notices_count];
 
-  for (; t->notices_count < NOTICES_PER_TURN && array_next_notice (e->array, n);
+  for (; t->notices_count < NOTICES_PER_TURN &&
+         e->block->ops->next_notice (e->block, n);
        n++) {
     t->connections[t->notices_count++] = e->seats.connection[n->member];
     if (n->kind == NOTICE_LOST && e->peers[n->member])
@@ -290,11 +290,13 @@ turn_take (struct engine *e, struct turn *t, uint64_t now)
   take_finished (e, t, now);
   for (m = 0; m < e->members; m++)
     report_broken (e, e->peers[m], 0, now);
-  /* Without memory the engine keeps its I/O until some comes back: there is
+  while ((r = e->block->ops->next_done (e->block)) != NULL)
+    finish (e, t, r);
+  /* Without memory the block keeps its I/O until some comes back: there is
    * always some on its way then.
    */
   while ((pio = io_get (e)) != NULL) {
-    pio->io = array_next_io (e->array);
+    pio->io = e->block->ops->next_io (e->block);
     if (pio->io == NULL) {
       engine_io_put (e, pio);
       break;
@@ -304,8 +306,6 @@ turn_take (struct engine *e, struct turn *t, uint64_t now)
       pio->peer->ios++;
     turn_send (t, pio);
   }
-  while ((r = array_next_done (e->array)) != NULL)
-    finish (e, t, r);
   take_notices (e, t);
   if (t->self && t->self == e->leader && t->self != &e->self &&
       (atomic_load_explicit (&t->self->word, memory_order_relaxed) & DONE))
@@ -343,8 +343,8 @@ turn_carry_out (struct engine *e, struct turn *t)
   }
   for (i = 0; i < t->wake_count; i++)
     waiter_wake (t->wake[i]);
-  /* A leader looks at the directions before it polls; another, who may poll
-   * already, has to be told.
+  /* A leader looks at the directions before it polls; another thread, which may
+   * poll already, must be woken.
    */
   if (full && (!t->leads || t->self == &e->self))
     t->kick_self = t->kick_leader = true;
@@ -353,19 +353,19 @@ turn_carry_out (struct engine *e, struct turn *t)
   if (t->kick_leader)
     engine_kick (&e->by_requests);
   for (i = 0; i < t->notices_count; i++)
-    e->notice (&t->notices[i], t->connections[i]);
+    e->notice (e->notice_opaque, &t->notices[i], t->connections[i]);
   return t->notices_count == NOTICES_PER_TURN ||
          atomic_load (&e->finished) != NULL;
 }
 
 /* The rest of a turn whose inputs were made: unlocks. */
 void
-turn_end (struct engine *e, struct turn *t)
+engine_turn_end (struct engine *e, struct turn *t)
 {
   turn_take (e, t, clock_ns ());
   pthread_mutex_unlock (&e->lock);
   while (turn_carry_out (e, t)) {
-    turn_begin (e, t, t->self);
+    engine_turn_begin (e, t, t->self);
     turn_take (e, t, clock_ns ());
     pthread_mutex_unlock (&e->lock);
   }
@@ -470,14 +470,14 @@ wait_done (struct engine *e, struct turn *t, struct waiter *w, bool lead)
     if (!lead)
       waiter_sleep (w);
     else if (engine_poll (e, &e->by_requests, -1)) {
-      turn_begin (e, t, w);
-      turn_end (e, t);
+      engine_turn_begin (e, t, w);
+      engine_turn_end (e, t);
     }
   }
   if (!lead)
     return;
   /* This thread hands the lead over, unless a turn of its own has done so. */
-  turn_begin (e, t, w);
+  engine_turn_begin (e, t, w);
   if (e->leader == w)
     hand_over (e, t);
   pthread_mutex_unlock (&e->lock);
@@ -500,8 +500,8 @@ engine_run (struct engine *e, struct array_request *r)
   r->owner = w;
   e->requests++;
   e->running++;
-  turn_reset (&t, w);
-  array_submit (e->array, r, clock_ns ());
+  engine_turn_reset (&t, w);
+  e->block->ops->submit (e->block, r, clock_ns ());
   if (e->leader == NULL || e->leader == &e->self) {
     t.kick_self = e->leader == &e->self;
     e->leader = w;
@@ -511,7 +511,7 @@ engine_run (struct engine *e, struct array_request *r)
     TAILQ_INSERT_TAIL (&e->followers, w, entry);
     w->following = true;
   }
-  turn_end (e, &t);
+  engine_turn_end (e, &t);
   wait_done (e, &t, w, lead);
   waiter_put (e, w);
   return r->error;
@@ -523,7 +523,7 @@ engine_client_open (struct engine *e)
   struct array_client *c;
 
   pthread_mutex_lock (&e->lock);
-  c = array_client_open (e->array);
+  c = e->block->ops->client_open (e->block);
   pthread_mutex_unlock (&e->lock);
   return c;
 }
@@ -532,15 +532,7 @@ void
 engine_client_close (struct engine *e, struct array_client *c)
 {
   pthread_mutex_lock (&e->lock);
-  array_client_close (e->array, c);
-  pthread_mutex_unlock (&e->lock);
-}
-
-void
-engine_stats (struct engine *e, struct array_stats *stats)
-{
-  pthread_mutex_lock (&e->lock);
-  array_stats (e->array, clock_ns (), stats);
+  e->block->ops->client_close (e->block, c);
   pthread_mutex_unlock (&e->lock);
 }
 

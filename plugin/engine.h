@@ -1,4 +1,6 @@
-/* engine.h: the array engine (core/array/array.h) with threads and connections. */
+/* engine.h: a block (block.h), with the array engine (core/array/array.h) at its bottom, with
+ * threads and connections.
+ */
 
 #ifndef WEFT_ENGINE_H
 #define WEFT_ENGINE_H
@@ -7,6 +9,7 @@
 #include <stdint.h>
 
 #include "array/array.h"
+#include "block.h"
 #include "host/lessee.h"
 #include "host/seats.h"
 #include "peer.h"
@@ -14,28 +17,27 @@
 struct engine;
 struct array_client;
 
-/* Takes a notice of the array engine, with the number of the connection to the
- * member that it is about.  Called by any thread, without a lock held; must not
- * block.
+/* Takes a notice of the block, with the number of the connection to the member that it is
+ * about.  Called by any thread, without a lock held; must not block.
  */
-typedef void (*engine_notice_fn) (const struct array_notice *,
+typedef void (*engine_notice_fn) (void *opaque, const struct array_notice *,
                                   uint64_t connection);
 
 /* Give a finished I/O back; peer_open's `done`. */
 void engine_io_done (struct peer_io *pio);
 
-/* Take over the array engine, which was made with the states of seats_seen, and the
- * connections: peers[m] is NULL for a member that is out, or that is joining and
- * could not be reached.  NULL: out of memory or descriptors.  There is one engine
- * in a process.
+/* Take over the block; the array at its bottom, which is the block's, was made with the
+ * states of seats_seen; and the connections: peers[m] is NULL for a member that is out, or
+ * that is joining and could not be reached.  NULL: out of memory or descriptors.
  */
-struct engine *engine_new (struct array *array, struct peer **peers,
-                           const struct seats *seats, engine_notice_fn notice);
+struct engine *engine_new (struct block *block, struct array *array,
+                           struct peer **peers, const struct seats *seats,
+                           engine_notice_fn notice, void *opaque);
 
 /* Start the engine thread (not before nbdkit's fork). */
 int engine_start (struct engine *e);
 
-/* A client, as in core/array/array.h; not closed while a request of it runs. */
+/* A client of the block; not closed while a request of it runs. */
 struct array_client *engine_client_open (struct engine *e);
 void engine_client_close (struct engine *e, struct array_client *c);
 
@@ -44,9 +46,9 @@ void engine_client_close (struct engine *e, struct array_client *c);
  */
 int engine_run (struct engine *e, struct array_request *r);
 
-/* weftd has recorded these states; it has PREPARED these.  An epoch that is older
- * than what the engine knows is ignored, so several threads may hand in what they
- * were told in any order.
+/* weftd has recorded these states; it has PREPARED these.  An epoch that is
+ * older than the engine's is ignored, so several threads may pass on their
+ * answers in any order.
  */
 void engine_commit (struct engine *e, uint64_t epoch,
                     const enum member_state states[]);
@@ -102,7 +104,7 @@ uint64_t engine_member_bytes (struct engine *e, unsigned member);
 /* The states that weftd has recorded, as far as is known here. */
 void engine_recorded (struct engine *e, enum member_state states[]);
 
-/* As array_stop, with ESHUTDOWN; and break all connections, so that nothing that is
+/* Stop the block, with ESHUTDOWN; and break all connections, so that nothing that is
  * in flight is waited for.
  */
 void engine_abandon (struct engine *e);
@@ -115,6 +117,6 @@ bool engine_ending (struct engine *e);
  * drain_ms.  Returns whether that went well.  No request may be running.
  */
 bool engine_end (struct engine *e, bool drain, unsigned drain_ms);
-void engine_free (struct engine *e); /* the array and the peers as well */
+void engine_free (struct engine *e); /* the block and the peers as well */
 
 #endif /* WEFT_ENGINE_H */

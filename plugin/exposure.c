@@ -1,8 +1,8 @@
-/* exposure.c: what leaves this host goes by TLS, or not at all.
+/* exposure.c: ensures that data leaves this host only by TLS.
  *
- * nbdkit listens after get_ready, and by then it may already have told its
- * parent that all is well: so what it is about to do is read from its options.
- * Sockets that it was handed (LISTEN_FDS) are there at get_ready.
+ * nbdkit listens after get_ready, and by then it may already have reported
+ * success to its parent; so this file reads from nbdkit's options where it will
+ * listen.  Sockets that nbdkit inherits (LISTEN_FDS) are there at get_ready.
  */
 
 #include <config.h>
@@ -13,33 +13,20 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
+
+#include <linux/vm_sockets.h>
 
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
 
 #include "exposure.h"
 #include "listeners.h"
-#include "options.h"
-#include "tls.h"
+#include "nbdkit-options.h"
+#include "reach.h"
+#include "nbdkit-tls.h"
 
-bool
-exposure_of (const struct sockaddr_storage *sa)
-{
-  const struct in6_addr *a6;
-  uint32_t a4;
-
-  switch (sa->ss_family) {
-  case AF_INET:
-    a4 = ntohl (((const struct sockaddr_in *) sa)->sin_addr.s_addr);
-    return a4 >> 24 != 127;
-  case AF_INET6:
-    a6 = &((const struct sockaddr_in6 *) sa)->sin6_addr;
-    if (IN6_IS_ADDR_V4MAPPED (a6))
-      return a6->s6_addr[12] != 127;
-    return !IN6_IS_ADDR_LOOPBACK (a6);
-  }
-  return false;
-}
+#define VSOCK_LOCAL "1" /* VMADDR_CID_LOCAL, as a URI has it */
 
 /* A name is not looked up: only "localhost" is known to be this host. */
 static bool
@@ -48,21 +35,19 @@ host_exposed (const char *host)
   struct sockaddr_storage sa = { .ss_family = AF_INET };
 
   if (inet_pton (AF_INET, host, &((struct sockaddr_in *) &sa)->sin_addr) == 1)
-    return exposure_of (&sa);
+    return reach_outside (&sa);
   sa.ss_family = AF_INET6;
   if (inet_pton (AF_INET6, host, &((struct sockaddr_in6 *) &sa)->sin6_addr) ==
       1)
-    return exposure_of (&sa);
+    return reach_outside (&sa);
   return host[0] != '\0' && strcasecmp (host, "localhost") != 0;
 }
 
 bool
 exposure_uri_plain (const char *uri)
 {
-  static const char *const safe[] = {
-    "https://",   "nbds://",    "nbd+unix:",
-    "nbds+unix:", "nbd+vsock:", "nbds+vsock:"
-  };
+  static const char *const safe[] = { "https://", "nbds://", "nbd+unix:",
+                                      "nbds+unix:", "nbds+vsock:" };
   const char *p = strstr (uri, "://"), *at;
   char host[256];
   size_t n;
@@ -79,6 +64,8 @@ exposure_uri_plain (const char *uri)
   else
     n = strcspn (p, ":/?#");
   snprintf (host, sizeof host, "%.*s", n < sizeof host ? (int) n : 0, p);
+  if (strncasecmp (uri, "nbd+vsock:", strlen ("nbd+vsock:")) == 0)
+    return strcmp (host, VSOCK_LOCAL) != 0;
   return n >= sizeof host || host_exposed (host);
 }
 
@@ -94,6 +81,12 @@ will_listen (struct sockaddr_storage *exposed)
   struct addrinfo *list = NULL;
 
   exposed->ss_family = AF_UNSPEC;
+  if (options.vsock) {
+    *(struct sockaddr_vm *) exposed = (struct sockaddr_vm) {
+      .svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY
+    };
+    return;
+  }
   if (getaddrinfo (options.address[0] ? options.address : NULL, "10809", &hints,
                    &list) != 0)
     return;
@@ -101,7 +94,7 @@ will_listen (struct sockaddr_storage *exposed)
     struct sockaddr_storage sa = { .ss_family = AF_UNSPEC };
 
     memcpy (&sa, a->ai_addr, a->ai_addrlen);
-    if (exposure_of (&sa))
+    if (reach_outside (&sa))
       *exposed = sa;
   }
   freeaddrinfo (list);
@@ -114,7 +107,8 @@ refuse_start (const struct sockaddr_storage *sa, const char *missing)
 
   if (getnameinfo ((struct sockaddr *) sa, sizeof *sa, where, sizeof where,
                    NULL, 0, NI_NUMERICHOST) != 0)
-    strcpy (where, "an address of this host");
+    strcpy (where,
+            sa->ss_family == AF_VSOCK ? "vsock" : "an address of this host");
   nbdkit_error ("it would listen on %s, which other hosts reach, without %s: "
                 "give nbdkit that and --tls-certificates=FOLDER, or let it "
                 "listen on this host only, by -i 127.0.0.1 or -U SOCKET",
@@ -136,7 +130,7 @@ exposure_check_start (void)
   struct sockaddr_storage sa;
 
   if (!listeners_any (&sa)) {
-    if (!options.ip)
+    if (!options.ip && !options.vsock)
       return 0;
     will_listen (&sa);
   }
@@ -149,9 +143,9 @@ exposure_check_start (void)
     return refuse_start (&sa, "--tls-verify-peer");
   if (tls_works ())
     return 0;
-  nbdkit_error ("TLS of this nbdkit or libnbd is not as Weft knows it: other "
-                "hosts might be let in by TLS 1.0, and with certificates that "
-                "were revoked; use those of Debian 12 or 13");
+  nbdkit_error ("Weft does not know the TLS code of this nbdkit or libnbd: "
+                "other hosts might connect by TLS 1.0 or with revoked "
+                "certificates; use nbdkit and libnbd of Debian 12 or 13");
   return -1;
 }
 
@@ -172,13 +166,13 @@ exposure_far_client (void)
   struct sockaddr_storage sa;
 
   exposure_peer (&sa);
-  return exposure_of (&sa) || (listens && sa.ss_family == AF_UNSPEC);
+  return reach_outside (&sa) || (listens && sa.ss_family == AF_UNSPEC);
 }
 
 int
 exposure_check_client (const struct sockaddr_storage *peer)
 {
-  if (!exposure_of (peer) || (nbdkit_is_tls () == 1 && options.verify_peer))
+  if (!reach_outside (peer) || (nbdkit_is_tls () == 1 && options.verify_peer))
     return 0;
   nbdkit_error ("a client on another host came without TLS and is refused: "
                 "start nbdkit with --tls=require --tls-verify-peer");

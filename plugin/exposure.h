@@ -1,4 +1,4 @@
-/* exposure.h: what leaves this host goes by TLS, or not at all. */
+/* exposure.h: ensures that data leaves this host only by TLS. */
 
 #ifndef WEFT_EXPOSURE_H
 #define WEFT_EXPOSURE_H
@@ -6,22 +6,19 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-/* Do other hosts reach this address?  vsock is between a host and its guests. */
-bool exposure_of (const struct sockaddr_storage *sa);
-
 /* Does this URL or NBD URI lead off this host without TLS? */
 bool exposure_uri_plain (const char *uri);
 
-/* Would nbdkit, with the options that it was given, let others in without TLS 1.2 or
- * later, or without a certificate of theirs?  In get_ready; -1: it would, and an error
- * was said.
+/* Would nbdkit, with its options, admit other hosts without TLS 1.2 or later,
+ * or without a certificate of theirs?  In get_ready; -1: it would, and an error
+ * was logged.
  */
 int exposure_check_start (void);
 /* After that: do other hosts reach this process? */
 bool exposure_listens (void);
 
-/* In preconnect and open: the address of the client, of no family where it has none.
- * Returns its bytes.
+/* In preconnect and open: the address of the client, of no family if it has
+ * none.  Returns its bytes.
  */
 socklen_t exposure_peer (struct sockaddr_storage *sa);
 

@@ -31,6 +31,7 @@ fetch_open (struct fetch *f, unsigned member, const char *uri,
   char *door = connect_door_uri (uri, f->door, token);
   struct nbd_handle *nbd = door ? nbd_create () : NULL;
   enum connect_failure failure = CONNECT_NBD;
+  char said[CONNECT_REASON_BYTES];
 
   fetch_close (f, member);
   if (nbd == NULL)
@@ -41,7 +42,7 @@ fetch_open (struct fetch *f, unsigned member, const char *uri,
     nbd_set_pread_initialize (nbd, false) == -1 ||
     (failure = connect_nbd (nbd, door, CONNECT_MS, true)) != 0)
     copy_blame (fault, member, "its %s door does not open: %s", f->door,
-                connect_reason (failure));
+                connect_reason (failure, said));
   free (door);
   if (failure) {
     nbd_close (nbd);
@@ -102,6 +103,7 @@ static int
 send_command (struct fetch *f, struct copy_request *c, struct copy_fault *fault)
 {
   struct nbd_handle *nbd = f->link[c->member].nbd;
+  char said[CONNECT_REASON_BYTES];
 
   assert (nbd);
   switch (c->kind) {
@@ -121,7 +123,7 @@ send_command (struct fetch *f, struct copy_request *c, struct copy_fault *fault)
   }
   if (c->cookie == -1) {
     c->cookie = 0;
-    copy_blame (fault, c->member, "%s", connect_reason (CONNECT_NBD));
+    copy_blame (fault, c->member, "%s", connect_reason (CONNECT_NBD, said));
     return -1;
   }
   if (f->link[c->member].flying++ == 0)
@@ -129,7 +131,7 @@ send_command (struct fetch *f, struct copy_request *c, struct copy_fault *fault)
   return 0;
 }
 
-/* Take an answer.  Returns -1 when it says that the member is of no use. */
+/* Take an answer.  Returns -1 when the member has failed. */
 static int
 take (struct fetch *f, struct copy_request *c, struct copy_fault *fault)
 {
@@ -156,6 +158,7 @@ move (struct fetch *f, struct copy_fault *fault)
 {
   struct pollfd fds[ARRAY_MEMBERS_MAX];
   unsigned member[ARRAY_MEMBERS_MAX], n = 0;
+  char said[CONNECT_REASON_BYTES];
 
   for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++) {
     unsigned direction;
@@ -185,7 +188,7 @@ move (struct fetch *f, struct copy_fault *fault)
       r = nbd_aio_notify_write (nbd);
     if (r == -1 || nbd_aio_is_dead (nbd) == 1 || nbd_aio_is_closed (nbd) == 1) {
       copy_blame (fault, member[i], "its connection broke: %s",
-                  r == -1 ? connect_reason (CONNECT_NBD)
+                  r == -1 ? connect_reason (CONNECT_NBD, said)
                           : "closed by the member");
       return -1;
     }

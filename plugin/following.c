@@ -18,7 +18,7 @@
 #include "host/follow.h"
 #include "host/host.h"
 #include "identity.h"
-#include "options.h"
+#include "nbdkit-options.h"
 #include "revoked.h"
 #include "role.h"
 
@@ -32,20 +32,20 @@ struct following {
   uint64_t size;         /* of the array; 0: not known yet */
   struct engine *engine; /* NULL: there is none yet */
   bool refused;          /* weftd says that our node may not have the array */
-  /* What was answered may be gone: the device has not been told; an earlier process of
-   * it was answered, so that it is for us to tell it.
+  /* Acknowledged writes may be lost: the device has not got the error yet; an
+   * earlier process of it acknowledged them, so this process must report it.
    */
   bool owes, untold;
-  unsigned takes;       /* connections that were to be taken */
+  unsigned takes;       /* connections that were taken */
   bool unkept;          /* the device's file says that it has written nothing */
-  char said[1024];      /* what people were told last of why nobody serves */
+  char said[1024];      /* the last logged reason why no process serves */
   pthread_mutex_t lock; /* held across no call */
   pthread_cond_t wake;
   bool quit, threaded;
   pthread_t thread;
 };
 
-/* People are told once of what is the matter; "": nothing any more. */
+/* Log a problem once; "": it is over. */
 static void
 tell (struct following *f, const char *what)
 {
@@ -56,7 +56,7 @@ tell (struct following *f, const char *what)
     nbdkit_error ("array %s: %s", params.service, what);
 }
 
-/*----- What is to be done -----*/
+/* ----- Actions ----- */
 
 static void
 take_text (const json_t *from, const char *key, char *to, size_t size)
@@ -66,7 +66,7 @@ take_text (const json_t *from, const char *key, char *to, size_t size)
   snprintf (to, size, "%s", text ? text : "");
 }
 
-/* What was started here before this number is refused; 0: nothing is. */
+/* Processes here that were started before this number are refused; 0: none. */
 static uint64_t
 fenced_below (const json_t *list)
 {
@@ -82,15 +82,20 @@ fenced_below (const json_t *list)
 }
 
 static void
-ask (struct following *f)
+ask (struct following *f, const struct follow_action *a)
 {
   struct follow_answer answer = { .status = -1 };
   const json_t *serving;
   json_t *reply = NULL;
-  char path[256];
+  char path[400];
 
-  snprintf (path, sizeof path, "/api/v1/arrays/%s/service?attach=%s&node=%s",
-            params.service, options.readonly ? "ro" : "rw", params.node);
+  snprintf (path, sizeof path,
+            "/api/v1/arrays/%s/service?attach=%s&node=%s%s%s", params.service,
+            options.readonly ? "ro" : "rw", params.node,
+            a->session[0] == '\0' ? ""
+            : a->reached          ? "&reached="
+                                  : "&unreached=",
+            a->session);
   answer.status = admin_call (f->admin, "GET", path, NULL, &reply,
                               ASK_TIMEOUT_MS);
   if (answer.status == 200) {
@@ -115,9 +120,9 @@ ask (struct following *f)
     tell (f, admin_error (f->admin));
   else if (f->follow.stranger)
     tell (f, "it was deleted, and there is another array of this name: start "
-             "anew to use that");
+             "this process again to use that");
   else if (answer.session[0] == '\0')
-    tell (f, "nobody serves it just now");
+    tell (f, "no node serves it now");
   revoked_heard (f->admin);
   json_decref (reply);
 }
@@ -151,7 +156,7 @@ keep_used (struct following *f, uint64_t used)
   f->unkept = identity_keep_used (&f->identity) == -1 && first;
 }
 
-/* A connection is to be taken. */
+/* Take a connection. */
 static void
 take (struct following *f, bool kept)
 {
@@ -164,7 +169,7 @@ take (struct following *f, bool kept)
   pthread_mutex_unlock (&f->lock);
 }
 
-/* False: there is none, or it is of no use. */
+/* False: there is none, or it is not valid. */
 static bool
 open_peer (struct following *f, const struct follow_action *a)
 {
@@ -217,10 +222,12 @@ carry_out (struct following *f, const struct follow_action *a)
 
   switch (a->kind) {
   case FOLLOW_ASK:
-    ask (f);
+    ask (f, a);
     return;
   case FOLLOW_OPEN:
-    /* Whoever serves is to end our earlier requests: so they get no further. */
+    /* The serving process must end our earlier requests: so they get no
+     * further.
+     */
     if (f->engine)
       engine_sever (f->engine, 0);
     ok = keep_identity (f, a->fences) && open_peer (f, a);
@@ -252,29 +259,27 @@ carry_out (struct following *f, const struct follow_action *a)
     tell (f, "");
     if (f->engine && ok)
       nbdkit_error ("array %s: served again%s", params.service,
-                    a->kept ? ""
-                            : "; what was written and not flushed may be gone");
+                    a->kept ? "" : "; unflushed writes may be lost");
     return;
   case FOLLOW_DROP:
     peer_close (f->peer);
     f->peer = NULL;
     return;
   case FOLLOW_LEAVE:
-    nbdkit_error ("array %s: %s: connecting anew", params.service,
+    nbdkit_error ("array %s: %s: connecting again", params.service,
                   a->kept ? "another process serves it"
-                          : "what was written and not flushed may be gone");
+                          : "unflushed writes may be lost");
     engine_break (f->engine, 0);
     return;
   case FOLLOW_STOP:
     if (!f->refused)
-      nbdkit_error (
-        "array %s: node %s was fenced: every request fails from "
-        "now on; weftctl node fence off %s, detach the device if there is "
-        "one, then start this anew",
-        params.service, params.node, params.node);
-    else if (f->engine) /* why has been told */
+      nbdkit_error ("array %s: node %s was fenced: every request fails from "
+                    "now on; weftctl node fence off %s, detach the device if "
+                    "there is one, then start this process again",
+                    params.service, params.node, params.node);
+    else if (f->engine) /* the reason was logged */
       nbdkit_error ("array %s: every request fails from now on; start this "
-                    "anew when node %s may attach it again",
+                    "process again when node %s may attach the array again",
                     params.service, params.node);
     if (f->engine)
       engine_abandon (f->engine);
@@ -324,8 +329,8 @@ make_map (struct following *f)
   while (unit > UNIT_BYTES_MIN && f->peer->size % unit)
     unit /= 2;
   json = json_pack ("{ss ss sI s[{ss ss}]}", "name", params.service, "layout",
-                    "raid-0", "unit", (json_int_t) unit, "members", "name",
-                    "service", "uri", f->follow.uri);
+                    layout_name (LAYOUT_SINGLE), "unit", (json_int_t) unit,
+                    "members", "name", "service", "uri", f->follow.uri);
   m = map_from_json (json, why, sizeof why);
   json_decref (json);
   if (m == NULL)
@@ -363,8 +368,8 @@ following_begin (struct map **map, struct peer **peer)
       }
       if (!waits && f->follow.state == FOLLOW_SEEK)
         fprintf (stderr,
-                 "nbdkit: weft: array %s: waiting for who serves it, "
-                 "for up to %u s\n",
+                 "nbdkit: weft: array %s: waiting for the serving node, for up "
+                 "to %u s\n",
                  params.service, HOST_ATTACH_WAIT_MS / 1000);
       waits = true;
       clock_sleep_ms (20);
@@ -401,7 +406,8 @@ following_start (struct following *f)
   return -1;
 }
 
-/* Who detached a device has removed the file, and a new device may come to us. */
+/* The detach of a device has removed the file, and a new device may come to us.
+ */
 int
 following_client (struct following *f)
 {
@@ -437,7 +443,9 @@ following_flushed (struct following *f, unsigned takes, int error)
     error = EIO;
   if (error == EIO)
     f->untold = false;
-  /* One that began before the last connection speaks for those before. */
+  /* A FLUSH that began before the last connection covers the earlier
+   * connections only.
+   */
   if ((error == 0 || error == EIO) && f->takes == takes) {
     told = f->owes;
     f->owes = false;
@@ -462,8 +470,8 @@ following_notice (struct following *f, const struct array_notice *n,
 {
   if (n->kind != NOTICE_LOST)
     return;
-  nbdkit_error ("array %s: who serves it is lost: %s", params.service,
-                n->reason);
+  nbdkit_error ("array %s: the connection to the serving node is lost: %s",
+                params.service, n->reason);
   pthread_mutex_lock (&f->lock);
   follow_lost (&f->follow, connection, clock_ms ());
   pthread_cond_broadcast (&f->wake);

@@ -23,14 +23,14 @@ struct following *following_begin (struct map **map, struct peer **peer);
 void following_ready (struct following *f, struct engine *e);
 /* Start the thread (not before nbdkit's fork).  -1 after nbdkit_error. */
 int following_start (struct following *f);
-/* A client of ours connects.  -1 after nbdkit_error: it is not to be let in. */
+/* A client of ours connects.  -1 after nbdkit_error: refuse it. */
 int following_client (struct following *f);
-/* Before a FLUSH of the device begins; and it has ended so: 0 or the errno that it is to be
- * told.
+/* Before a FLUSH of the device begins; and its end: 0 or the errno for the
+ * device.
  */
 unsigned following_takes (struct following *f);
 int following_flushed (struct following *f, unsigned takes, int error);
-/* After engine_end: all that the device was answered for is stable. */
+/* After engine_end: all acknowledged writes of the device are stable. */
 void following_flushed_all (struct following *f);
 /* The engine has lost this connection.  Never blocks. */
 void following_notice (struct following *f, const struct array_notice *n,

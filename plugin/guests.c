@@ -15,34 +15,35 @@
 #include <nbdkit-plugin.h>
 
 #include "guests.h"
+#include "host/fenced.h"
 #include "lobby.h"
-#include "options.h"
+#include "nbdkit-options.h"
 #include "role.h"
-#include "tls.h"
+#include "nbdkit-tls.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static TAILQ_HEAD (, guest) all = TAILQ_HEAD_INITIALIZER (all);
 
-/* What weftd has said: "below" of each node, as JSON; and which node may attach the
- * array, its mode of each; NULL: any may.
+/* weftd's last answer: "below" of each node, as JSON; and the nodes that may
+ * attach the array, with their modes; NULL: any may.
  */
 static bool told;
 static json_t *fenced, *allow;
 static uint64_t fences, fences_done;
 
 /* Was its node fenced since it was started?  With the lock. */
-static bool
+static enum fenced
 is_fenced (const struct guest *g)
 {
+  uint64_t below = 0;
   json_t *node;
   size_t i;
 
   json_array_foreach (fenced, i, node)
     if (strcmp (json_string_value (json_object_get (node, "node")), g->node) ==
         0)
-      return g->fences <
-             (uint64_t) json_integer_value (json_object_get (node, "below"));
-  return false;
+      below = (uint64_t) json_integer_value (json_object_get (node, "below"));
+  return fenced_is (g->fences, below, fences);
 }
 
 /* "rw" or "ro"; NULL: its node may not use the array.  With the lock. */
@@ -58,7 +59,7 @@ is_refused (const struct guest *g)
 {
   const char *mode = mode_of (g);
 
-  return is_fenced (g) || mode == NULL ||
+  return is_fenced (g) != FENCED_NOT || mode == NULL ||
          (strcmp (mode, "rw") != 0 && !g->readonly);
 }
 
@@ -125,6 +126,22 @@ guests_node (void)
   return NULL;
 }
 
+int
+guests_process (void)
+{
+  const char *process = tls_client_process ();
+
+  if (process[0] == '\0' ||
+      (params.array && strncmp (process, "array:", 6) == 0 &&
+       strcmp (process + 6, params.array) == 0))
+    return 0;
+  nbdkit_error ("a client on another host is refused: its certificate is for "
+                "the process %s alone; show that of array %s, or the node's",
+                process, params.array ? params.array : "");
+  nbdkit_set_error (EPERM);
+  return -1;
+}
+
 /* With the lock. */
 static void
 enter (struct guest *g)
@@ -155,7 +172,7 @@ guests_open (struct guest *g, const char *node)
   g->fences = fences;
   if (!told)
     why = UNTOLD;
-  else if (is_fenced (g))
+  else if (is_fenced (g) != FENCED_NOT)
     why = FENCED;
   else if (mode_of (g) == NULL)
     why = STRANGER;
@@ -167,8 +184,8 @@ guests_open (struct guest *g, const char *node)
     return 0;
   case UNTOLD:
     nbdkit_error ("a client on node %s is refused: weftd has not said which "
-                  "nodes may use array %s; it is of an earlier Weft: upgrade "
-                  "that first, then start this process anew",
+                  "nodes may use array %s, because it is of an earlier "
+                  "version: upgrade weftd first, then start this process again",
                   node, params.array);
     break;
   case FENCED:
@@ -187,15 +204,18 @@ guests_open (struct guest *g, const char *node)
   return -1;
 }
 
-bool
+int
 guests_refused (const struct guest *g)
 {
-  bool refused;
+  int error = 0;
 
   pthread_mutex_lock (&lock);
-  refused = is_refused (g);
+  if (is_fenced (g) == FENCED_UNKNOWN)
+    error = EAGAIN;
+  else if (is_refused (g))
+    error = EPERM;
   pthread_mutex_unlock (&lock);
-  return refused;
+  return error;
 }
 
 void

@@ -1,8 +1,10 @@
-/* guests.h: clients on other nodes, which use the array as long as their nodes may.
+/* guests.h: clients on other nodes, which use the array as long as their nodes
+ * may.
  *
- * weftd tells who lets others in which nodes the array's list has, and which are fenced;
- * what it says later is for those who are in already, too.  An array from a static map
- * has no list: it has no guests, and who shows a certificate of the CA is let in.
+ * weftd tells the array process which nodes are on the array's list, and which
+ * are fenced; later changes apply to connected clients, too.  An array from a
+ * static map has no list and no guests: every client with a certificate of the
+ * CA is admitted.
  */
 
 #ifndef WEFT_GUESTS_H
@@ -34,6 +36,10 @@ struct guest {
  * connection.  NULL after nbdkit_error.
  */
 const char *guests_node (void);
+/* In open: may this client use an array, by the kind of its certificate?  A process
+ * certificate must be for this array.  -1 after nbdkit_error and nbdkit_set_error.
+ */
+int guests_process (void);
 /* It comes in; `node`, and `fences`, are its own.  In open, by the thread of its
  * connection.
  */
@@ -42,8 +48,10 @@ void guests_enter (struct guest *g);
  * and nbdkit_set_error: it is refused.
  */
 int guests_open (struct guest *g, const char *node);
-/* Is it to be let in no more, or not at all? */
-bool guests_refused (const struct guest *g);
+/* Is it refused, now or from the start?  0; EPERM; or EAGAIN: it names a newer
+ * fence than weftd has sent, which may come.
+ */
+int guests_refused (const struct guest *g);
 /* It has gone: before the end of its connection's thread. */
 void guests_leave (struct guest *g);
 
@@ -51,8 +59,8 @@ void guests_leave (struct guest *g);
 bool guests_begin (struct guest *g);
 void guests_end (struct guest *g);
 
-/* What weftd says of fences, and of who may attach the array, in its answer to the
- * attach or to a heartbeat; nothing is said where nothing is new.
+/* Take weftd's news of fences, and of the array's list of nodes, in its answer
+ * to the attach or to a heartbeat; without news the fields are missing.
  */
 void guests_take (const json_t *reply);
 /* The newest fence by which nothing runs any more that is refused. */

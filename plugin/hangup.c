@@ -1,20 +1,22 @@
 /* hangup.c: lets nbdkit end although clients are connected.
  *
  * nbdkit tells a plugin neither the sockets of its connections nor that it is
- * about to end.  The first are found among the descriptors of the process: what
- * nbdkit accepted bears the local address of a socket that it listens on, and
- * nothing that we connected ourselves does.  (A connection of nbdkit -s is not
- * found; its client ends nbdkit by ending.)  The second is learned from the
- * signals that end nbdkit, whose handlers give way to ours.  (nbdkit_nanosleep
- * knows too, but says "error" on every ordinary end.  A filter that ends nbdkit
- * by nbdkit_shutdown is not noticed; then it is as if this file were not there.)
+ * about to end.  The sockets are found among the descriptors of the process: a
+ * connection that nbdkit accepted has the local address of a listening socket;
+ * our own connections to members do not.  (A connection of nbdkit -s is not
+ * found; its client ends nbdkit by ending.) The end is learned from the signals
+ * that end nbdkit: our handlers replace nbdkit's.  (nbdkit_nanosleep knows too,
+ * but says "error" on every ordinary end.  The end by a filter's
+ * nbdkit_shutdown is not noticed; then nbdkit ends as it does without this
+ * file.)
  *
- * nbdkit itself learns of its end only when no connection is left: from then on it
- * answers what it has read with ESHUTDOWN, and a client that would wait for the next
- * process takes that for a failure of the device.  Until then nobody is let in, who
- * would go on for as long: what nbdkit listens on is closed.
+ * nbdkit itself learns of its end only when no connection is left: from then on
+ * it answers requests with ESHUTDOWN, and a client that would wait for the next
+ * process takes that for a failure of the device.  Until then, new clients
+ * could delay the end further: so nbdkit's listening sockets are closed.
  *
- * Until then its thread hangs up on those who are silent too long (lobby.h).
+ * Before the end, this file's thread closes connections that are silent for too
+ * long (lobby.h).
  */
 
 #include <config.h>
@@ -47,7 +49,9 @@
 #define LOOK_MS 100
 #define GRACE_MS 10000
 
-/* While there is no end: who waits too long to open an export is looked for. */
+/* Before the end: how often clients that do not open an export in time are
+ * looked for.
+ */
 #define SWEEP_MS 1000
 
 static atomic_bool ending;
@@ -79,12 +83,18 @@ wake (void)
   errno = saved;
 }
 
+void
+hangup_end (void)
+{
+  listeners_close ();
+  wake ();
+}
+
 static void
 on_signal (int sig)
 {
   (void) sig;
-  listeners_close ();
-  wake ();
+  hangup_end ();
 }
 
 /* Wait for wake (), so long at most.  Returns whether it came. */
@@ -107,6 +117,7 @@ wait_for_end (void *opaque)
   uint64_t deadline;
   unsigned pause = LOOK_FIRST_MS;
 
+  pthread_setname_np (pthread_self (), "weft-hangup");
   while (!wait_wake (SWEEP_MS)) {
     lobby_sweep (clock_ms ());
     if (resets && listeners_reset_swallowed () > 0)

@@ -1,10 +1,10 @@
 /* identity.c: see identity.h.
  *
- * The file is one line: "INSTANCE STARTS", and " FENCES USED" when they are known.  A new
- * file takes the old one's place as a whole, by who has the old one locked: so it is
- * never torn, and no two processes have the same number.  An empty one is being made,
- * and nobody has used what will be in it.  It need not outlive the kernel, which takes
- * the device with it.
+ * The file is one line: "INSTANCE STARTS", and " FENCES USED" when they are
+ * known.  The process that has locked the file replaces it as a whole: so the
+ * file is never torn, and no two processes have the same number.  An empty file
+ * is being made, and its content has not been used yet.  The file need not
+ * outlive the kernel, because the device does not either.
  */
 
 #include <config.h>
@@ -24,7 +24,9 @@
 
 #include "identity.h"
 
-/* The file, open and locked; who had it locked before may have put another there. */
+/* The file, open and locked; the former holder of the lock may have put another
+ * there.
+ */
 static int
 lock_file (const char *path)
 {
@@ -46,7 +48,7 @@ lock_file (const char *path)
   }
 }
 
-/* What the file says.  An empty one: 0 starts. */
+/* The file's content.  An empty one: 0 starts. */
 static int
 read_file (int fd, struct identity *id)
 {
@@ -101,10 +103,11 @@ static int
 end (const struct identity *id, int fd, int r)
 {
   if (r == -1)
-    nbdkit_error ("client=%s: %m%s", id->path,
-                  errno == EINVAL ? "; detach the device, remove the file, and "
-                                    "start this anew"
-                                  : "");
+    nbdkit_error (
+      "client=%s: %m%s", id->path,
+      errno == EINVAL
+        ? "; detach the device, remove the file, and start this process again"
+        : "");
   if (fd != -1)
     close (fd);
   return r;

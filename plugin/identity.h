@@ -1,15 +1,17 @@
-/* identity.h: what a client of an array's service says of itself to who serves
- * (served.h): INSTANCE, NUMBER and FENCES.
+/* identity.h: the identity by which a client of an array's service is known to
+ * the serving process (served.h): INSTANCE, NUMBER and FENCES.
  *
- * They belong to the device that is attached, and not to our process.  The kernel sends
- * by the next process what the last one has not answered, and what the last one had sent
- * may still be on its way: so the next one must be known as the same client, with later
- * connections, or nobody ends what the last one asked.  A fence of its node since the
- * device was attached holds for the next process, too.  And if what the last one was
- * answered for may be gone, and the kernel has not been told, the next one tells it.
+ * The identity belongs to the attached device, not to our process.  The kernel
+ * sends unanswered requests again by the next process, while the last process's
+ * requests may still be on their way.  So the next process must be known as the
+ * same client, with later connections; else nobody ends the earlier requests.
+ * A fence of its node since the device was attached holds for the next process,
+ * too.  And if acknowledged writes of the last process may be lost, and it has
+ * not reported that to the kernel, the next process does.
  *
- * So they are kept in a file, which the first process makes, and who detaches the
- * device removes.  Without a file each process is a client of its own.
+ * So the identity is kept in a file: the first process makes it, and the detach
+ * of the device removes it.  Without a file each process is a client of its
+ * own.
  */
 
 #ifndef WEFT_IDENTITY_H
@@ -30,11 +32,15 @@ struct identity {
   bool known;      /* are these? */
   uint64_t fences;
   uint64_t
-    used; /* an epoch of the array: of what may be gone since then, the device
-                    has not been told; 0: it has nothing unflushed */
+    /* an epoch of the array: losses since then have not been reported to the
+     * device; 0: it has nothing unflushed
+     */
+    used;
 };
 
-/* At the start of a process: as the file has it, or drawn anew.  -1 after nbdkit_error. */
+/* At the start of a process: from the file, or drawn newly.  -1 after
+ * nbdkit_error.
+ */
 int identity_take (struct identity *id, const char *path);
 /* Into the file goes what it does not have: our identity, if it was removed and the
  * process goes on (1); `fences`, if they are known now.  -1 after nbdkit_error.

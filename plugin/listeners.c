@@ -21,8 +21,8 @@
 #include <linux/vm_sockets.h>
 
 #include "blackhole.h"
-#include "exposure.h"
 #include "listeners.h"
+#include "reach.h"
 
 /* nbdkit listens on one socket for each address of a name; systemd hands it 16
  * at most.
@@ -66,7 +66,7 @@ struct listeners {
   int how;
 };
 
-/* Those of listeners_find, also when they listen no more. */
+/* The result of listeners_find, also of sockets that no longer listen. */
 static struct listeners found;
 /* An eventfd that takes their place: nobody ever comes. */
 static int nobody_fd = -1;
@@ -91,9 +91,9 @@ note_listener (int number, int fd, const struct address *local, void *opaque)
   l->address[l->count++] = *local;
 }
 
-/* Was this connection accepted by that listener?  Whatever address a client has
- * reached it by, the port is the same, and no connection that is made by this
- * process gets it.
+/* Was this connection accepted by that listener?  The port is the same whatever
+ * address a client has used, and no connection that this process makes gets
+ * that port.
  */
 static bool
 accepted_by (const struct address *a, const struct address *listener)
@@ -196,7 +196,7 @@ listeners_any (struct sockaddr_storage *exposed)
   exposed->ss_family = AF_UNSPEC;
   each_socket (note_listener, &l);
   for (unsigned i = 0; i < l.count; i++)
-    if (exposure_of (&l.address[i].sa))
+    if (reach_outside (&l.address[i].sa))
       *exposed = l.address[i].sa;
   return l.count > 0;
 }

@@ -38,8 +38,8 @@ cpu_use (struct load_meter *meter)
   return use < 1 ? use : 1;
 }
 
-/* What programs could get, caches included: "MemFree" alone is near 0 on any
- * host that has been up for a while.
+/* The memory that programs could get, caches included: "MemFree" alone is near
+ * 0 on any host that has been up for a while.
  */
 static uint64_t
 memory_free (void)
@@ -57,7 +57,7 @@ memory_free (void)
   return kib * 1024;
 }
 
-/* Of all interfaces but the loopback. */
+/* The traffic of all interfaces except the loopback. */
 static void
 network (uint64_t *rx, uint64_t *tx)
 {

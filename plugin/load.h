@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-/* What the member itself did since it started.  Any thread adds. */
+/* The member's own counters since its start.  Any thread adds. */
 struct load_counters {
   _Atomic uint64_t read_bytes, write_bytes;
   _Atomic uint64_t reads, writes, flushes;
@@ -25,7 +25,7 @@ load_count (_Atomic uint64_t *counter, uint64_t n)
   atomic_fetch_add_explicit (counter, n, memory_order_relaxed);
 }
 
-/* What is needed to tell the CPU's use between two looks.  Start with zeroes.
+/* The values for measuring the CPU's use between two looks.  Start with zeroes.
  */
 struct load_meter {
   uint64_t busy, all;

@@ -1,27 +1,33 @@
 /* lobby.c: see lobby.h.
  *
- * nbdkit calls a plugin when a client has connected (preconnect) and when it opens an
- * export, both on the thread that the connection has to itself.  That it is gone without
- * either nobody says: its thread ends, and with it what is kept for it here.
+ * nbdkit calls a plugin when a client has connected (preconnect) and when the
+ * client opens an export, both on the connection's own thread.  If a client
+ * disconnects without opening an export, nbdkit makes no call: then the
+ * thread's end releases the data here.
  *
- * Nor does nbdkit say which socket it is: so its accept4 is ours first (calls.c), and
- * what that returned is found by the address of the peer.  (Where it is not ours, all
- * sockets are looked at.)  A duplicate is kept: a number alone may be another
- * connection's by then.
+ * nbdkit does not say which socket a connection has.  So accept4 is intercepted
+ * (calls.c), and its sockets are found by the address of the peer.  (If it
+ * can't be intercepted, all sockets are searched.) A duplicate is kept, because
+ * the number alone may belong to another connection later.
  */
 
 #include <config.h>
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include <linux/vm_sockets.h>
 
 #include <bsd/sys/queue.h>
 
@@ -35,7 +41,7 @@
 /* More than these a process hardly needs, and it raises its limit no further. */
 #define DESCRIPTORS_MAX 65536
 
-/* What it keeps for itself: members' connections, the disk, weftd. */
+/* Descriptors for the process itself: members' connections, the disk, weftd. */
 #define DESCRIPTORS_KEPT 384
 
 /* nbdkit's socket and its pipe, and our duplicate. */
@@ -59,13 +65,14 @@
 
 /* Whose connections count together: an address, of IPv6 its /64. */
 struct origin {
-  sa_family_t family; /* AF_UNSPEC: of this host, and not looked at */
+  sa_family_t family; /* AF_UNSPEC: by a Unix socket, and not looked at */
   uint8_t bytes[8];
 };
 
 struct caller {
   TAILQ_ENTRY (caller) link; /* of `waiting` or `inside` */
   struct origin origin;
+  struct share share; /* in `places` while it is inside */
   uint64_t since_ms;
   int fd;        /* -1: not found */
   unsigned look; /* of longest_waiting_of_most: its origin is counted */
@@ -78,8 +85,9 @@ static pthread_mutex_t lock =
 static struct callers waiting = TAILQ_HEAD_INITIALIZER (
   waiting); /* oldest first */
 static struct callers inside = TAILQ_HEAD_INITIALIZER (inside);
-static unsigned waiting_count, inside_count;
-static unsigned waiting_max = LOBBY_WAITING_MAX, inside_max = LOBBY_INSIDE_MAX;
+static struct shares places;
+static unsigned waiting_count;
+static unsigned waiting_max = LOBBY_WAITING_MAX;
 
 static struct {
   struct sockaddr_storage peer;
@@ -108,7 +116,29 @@ origin_of (const struct sockaddr_storage *sa)
     o.family = mapped ? AF_INET : AF_INET6;
     memcpy (o.bytes, a->s6_addr + (mapped ? 12 : 0), mapped ? 4 : 8);
   }
+  else if (sa->ss_family == AF_VSOCK) {
+    o.family = AF_VSOCK;
+    memcpy (o.bytes, &((const struct sockaddr_vm *) sa)->svm_cid, 4);
+  }
+  else if (sa->ss_family != AF_UNIX)
+    o.family = sa->ss_family;
   return o;
+}
+
+/* Its name for the places.  No node has a point or a colon in its name. */
+static void
+origin_name (const struct origin *o, char name[NAME_BYTES_MAX + 1])
+{
+  uint8_t network[16] = { 0 };
+  uint32_t machine;
+
+  memcpy (network, o->bytes, sizeof o->bytes);
+  memcpy (&machine, o->bytes, sizeof machine);
+  name[0] = '\0';
+  if (o->family == AF_INET || o->family == AF_INET6)
+    inet_ntop (o->family, network, name, NAME_BYTES_MAX);
+  else if (o->family != AF_UNSPEC)
+    snprintf (name, NAME_BYTES_MAX, "%d:%" PRIu32, o->family, machine);
 }
 
 static bool
@@ -141,8 +171,9 @@ is_of (int fd, const struct sockaddr_storage *peer, socklen_t bytes)
          memcmp (&sa, peer, n) == 0;
 }
 
-/* Sleep until the next one may come: the thread that accepts, and the many that it would
- * make, had the processor for milliseconds together while who is in waits for it.
+/* Sleep until the next one may come: the thread that accepts, and the many that
+ * it would make, had the processor for milliseconds together while admitted
+ * clients waited for it.
  */
 static void
 take_turn (void)
@@ -160,8 +191,8 @@ take_turn (void)
   next_ns += EACH_NS;
 }
 
-/* Is it of the address of which most came lately, while very many stand in the kernel's
- * queue?  Then it is refused, for those behind it.
+/* Is it of the address with the most recent arrivals, while very many wait in
+ * the kernel's queue?  Then it is refused, for the sake of those behind it.
  */
 static bool
 is_too_much (int listener, const struct sockaddr_storage *peer)
@@ -176,7 +207,7 @@ is_too_much (int listener, const struct sockaddr_storage *peer)
   *o = origin_of (peer);
   for (unsigned i = 0; i < CAME_MAX; i++)
     alike += same (&came[i], o);
-  /* Of a socket that listens it is the length of its queue. */
+  /* For a listening socket it is the length of its queue. */
   return o->family != AF_UNSPEC && alike > CAME_MAX / 2 &&
          getsockopt (listener, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 &&
          info.tcpi_unacked >= LOBBY_QUEUE_MAX;
@@ -237,8 +268,9 @@ find_accepted (const struct sockaddr_storage *peer, socklen_t bytes)
   return fd;
 }
 
-/* A duplicate of the socket with this peer, or -1.  The kernel gives the lowest number
- * that is free: what was accepted a moment ago is near to what it would give now.
+/* A duplicate of the socket with this peer, or -1. The kernel gives the lowest
+ * free number: a connection that was just accepted is near the number that it
+ * would give now.
  */
 static int
 find_socket (const struct sockaddr_storage *peer, socklen_t bytes)
@@ -275,7 +307,7 @@ take_out (struct caller *c)
   }
   else if (c->state == INSIDE) {
     TAILQ_REMOVE (&inside, c, link);
-    inside_count--;
+    shares_remove (&c->share);
   }
   c->state = NOWHERE;
 }
@@ -308,7 +340,7 @@ longest_waiting_of (const struct origin *origin)
   return c;
 }
 
-/* Of the origin that has most. */
+/* The oldest of the origin that has most. */
 static struct caller *
 longest_waiting_of_most (void)
 {
@@ -350,6 +382,19 @@ gone (void *opaque)
 
 /*----- What nbdkit's calls do -----*/
 
+/* One session, or a node's readers, may have an eighth of the places, but no fewer than a
+ * session needs that connects again before its former connections have ended.
+ */
+static void
+set_places (unsigned all)
+{
+  unsigned each = all / 8 < LOBBY_SESSION_MIN ? LOBBY_SESSION_MIN : all / 8;
+
+  places.max[SHARES_ALL] = all;
+  places.max[SHARES_NAME] = places.max[SHARES_READERS] = (all + 1) / 2;
+  places.max[SHARES_READER] = places.max[SHARES_SESSION] = each;
+}
+
 /* Share out what the limit leaves. */
 static void
 set_bounds (rlim_t descriptors)
@@ -360,8 +405,8 @@ set_bounds (rlim_t descriptors)
 
   if (all / 3 < waiting_max)
     waiting_max = all / 3;
-  if (all - waiting_max < inside_max)
-    inside_max = all - waiting_max;
+  if (all - waiting_max < LOBBY_INSIDE_MAX)
+    set_places (all - waiting_max);
 }
 
 void
@@ -370,6 +415,7 @@ lobby_begin (void)
   static const struct call calls[] = { { "accept4", our_accept4 }, { NULL } };
   struct rlimit limit;
 
+  set_places (LOBBY_INSIDE_MAX);
   calls_replace ("", calls);
   if (pthread_key_create (&key, gone) != 0)
     abort ();
@@ -408,41 +454,106 @@ lobby_enter (const struct sockaddr_storage *peer, socklen_t bytes)
   pthread_mutex_unlock (&lock);
 }
 
-/* Returns of what there are too many, or NULL. */
-static const char *
-let_in (struct caller *c)
+static void
+put_in (struct caller *c)
 {
-  if (inside_count >= inside_max)
-    return "in all";
-  if (c->origin.family != AF_UNSPEC &&
-      count_of (&c->origin, &inside) >= (inside_max + 1) / 2)
-    return "of its address";
   take_out (c);
   c->state = INSIDE;
   TAILQ_INSERT_TAIL (&inside, c, link);
-  inside_count++;
-  return NULL;
+  shares_add (&places, &c->share);
+}
+
+static void
+say_full (enum shares_bound bound, const struct share *s)
+{
+  bool address = strpbrk (s->name, ".:") != NULL;
+
+  switch (bound) {
+  case SHARES_FIT:
+  case SHARES_ALL:
+    nbdkit_error ("a client is refused: there are too many connections in all; "
+                  "close unused ones");
+    break;
+  case SHARES_NAME:
+    nbdkit_error ("a client is refused: there are too many connections from "
+                  "its %s %s; close unused ones",
+                  address ? "address" : "node", s->name);
+    break;
+  case SHARES_READERS:
+    nbdkit_error (
+      "a client is refused: there are too many read-only connections, and the "
+      "rest is reserved for writers; close unused ones");
+    break;
+  case SHARES_READER:
+    nbdkit_error ("a client is refused: there are too many read-only "
+                  "connections from %s; close unused ones",
+                  s->name);
+    break;
+  case SHARES_SESSION:
+    nbdkit_error ("a client is refused: there are too many connections of its "
+                  "session %016" PRIx64 "; close unused ones",
+                  s->session);
+    break;
+  }
+  nbdkit_set_error (EMFILE);
 }
 
 int
-lobby_leave (void)
+lobby_leave (const char *node)
 {
   struct caller *c = pthread_getspecific (key);
-  const char *many = NULL;
+  enum shares_bound full = SHARES_FIT;
 
   if (c == NULL)
     return 0;
   pthread_mutex_lock (&lock);
-  if (c->state != INSIDE)
-    many = let_in (c);
+  if (c->state != INSIDE) {
+    c->share = (struct share) { .amount = 1 };
+    if (node)
+      snprintf (c->share.name, sizeof c->share.name, "%s", node);
+    else
+      origin_name (&c->origin, c->share.name);
+    full = shares_check (&places, &c->share);
+    if (full == SHARES_FIT)
+      put_in (c);
+  }
   pthread_mutex_unlock (&lock);
-  if (many == NULL)
+  if (full == SHARES_FIT)
     return 0;
-  nbdkit_error ("a client is refused: there are too many connections %s; end "
-                "some that are of no use",
-                many);
-  nbdkit_set_error (EMFILE);
+  say_full (full, &c->share);
   return -1;
+}
+
+int
+lobby_settle (uint64_t session, bool reads)
+{
+  struct caller *c = pthread_getspecific (key);
+  enum shares_bound full;
+
+  if (c == NULL || c->state != INSIDE)
+    return 0;
+  pthread_mutex_lock (&lock);
+  shares_remove (&c->share);
+  c->share.session = session;
+  c->share.reads = reads;
+  full = shares_check (&places, &c->share);
+  shares_add (&places, &c->share);
+  pthread_mutex_unlock (&lock);
+  if (full == SHARES_FIT)
+    return 0;
+  say_full (full, &c->share);
+  return -1;
+}
+
+struct share
+lobby_share (const struct caller *c)
+{
+  struct share share;
+
+  pthread_mutex_lock (&lock);
+  share = c->share;
+  pthread_mutex_unlock (&lock);
+  return share;
 }
 
 void

@@ -1,9 +1,10 @@
 /* loss.c: see loss.h.
  *
  * Each block is an ARRAY_ACCEPT (core/array/array.h), which writes zeroes only
- * where no copy can be read: so nothing is destroyed that was written since the
- * administrator has looked.  Each copy is read in turn, for the bad copy may be one
- * that a client's read does not ask for.
+ * where no copy can be read, in the epoch of the order: so nothing is destroyed that
+ * was written since the administrator has looked, and an order of epoch 0 mends copies
+ * alone.  Each copy is read in turn, for the bad copy may be one that a client's read
+ * does not ask for.
  *
  * An order has a number, and is carried out once; weftd says it several times, and
  * answers may cross.
@@ -29,7 +30,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake; /* a clock_condition */
 static json_int_t newest;   /* the number of the last order */
-static json_t *ordered; /* what is to be done, in this order; NULL: nothing */
+static json_t *ordered;     /* the orders, in this sequence; NULL: none */
 static bool started, quit, ended;
 static pthread_t thread;
 static atomic_bool any;
@@ -64,7 +65,7 @@ loss_take (const json_t *reply)
   pthread_mutex_unlock (&lock);
 }
 
-/* What became of the blocks of an order. */
+/* The result for the blocks of an order. */
 struct result {
   uint64_t zeroed, kept, failed; /* bytes */
   int error;                     /* of the last one that failed */
@@ -131,15 +132,21 @@ carry_out (struct array_client *client, const json_t *order)
          at += BAD_BLOCK_BYTES, length -= BAD_BLOCK_BYTES)
       accept_block (client, at, epoch, &r);
   }
-  nbdkit_error ("array %s: its loss was accepted: %" PRIu64 " bytes that no "
-                "copy can be read of are zeroes now, %" PRIu64 " were read "
-                "after all and kept",
-                params.array, r.zeroed, r.kept);
+  if (epoch == 0)
+    nbdkit_error ("array %s: %" PRIu64 " bytes that could not be read on one "
+                  "member were copied from another",
+                  params.array, r.kept);
+  else
+    nbdkit_error ("array %s: its loss was accepted: %" PRIu64 " bytes that no "
+                  "copy can be read of are zeroes now, %" PRIu64 " were read "
+                  "after all and kept",
+                  params.array, r.zeroed, r.kept);
   if (r.failed > 0)
     nbdkit_error ("array %s: %" PRIu64 " bytes stay bad: %s", params.array,
                   r.failed,
-                  r.error == EIO ? "members have come or gone since then"
-                                 : strerror (r.error));
+                  r.error != EIO ? strerror (r.error)
+                  : epoch == 0   ? "no other copy can be read"
+                                 : "members have come or gone since then");
 }
 
 static void *

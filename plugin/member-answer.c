@@ -1,7 +1,7 @@
-/* member-answer.c: what weftd's answer to a heartbeat wants of this member.
+/* member-answer.c: applies weftd's answer to a heartbeat to this member.
  *
- * A field that is missing or makes no sense is returned by its name, so that people
- * see what weftd and this plugin do not have in common.
+ * A field that is missing or makes no sense is returned by its name, so that
+ * people see the incompatibility of weftd and this plugin.
  */
 
 #include <config.h>
@@ -103,7 +103,7 @@ parse_assignment (json_t *json, struct member_desire *d)
   return NULL;
 }
 
-/* One source of a join order; those that make no sense are an error. */
+/* One source of a join order; an invalid one is an error. */
 static int
 parse_source (json_t *json, struct puller_order *o)
 {

@@ -26,8 +26,8 @@
 
 /* How often intent bits that were cleared are written out as clear. */
 #define LAZY_MS 5000
-/* After a change, how long to wait for it to be durable before weftd is told
- * that it is not so yet.
+/* After a change, how long to wait for it to be durable before the next
+ * heartbeat.
  */
 #define SETTLE_MS 500
 /* Between heartbeats that weftd answers at once for no reason seen here. */
@@ -50,7 +50,7 @@ static struct {
   char last_said[1024];
 } control;
 
-/* Say it, unless it was what was said last: a weftd that is down is mentioned
+/* Log it, unless it is the same as last time: a weftd that is down is mentioned
  * once.
  */
 static void
@@ -76,7 +76,7 @@ uuid_or_null (const uint8_t uuid[16])
   return json_string (text);
 }
 
-/* What weftd needs to know if it has lost its database. */
+/* The fields for a weftd that has lost its database. */
 static int
 add_place (json_t *json, const struct superblock *sb)
 {
@@ -140,7 +140,7 @@ join_progress (uint64_t data_bytes)
     (json_int_t) done.pull.rate, "waits", done.waits[0] ? done.waits : NULL);
 }
 
-/* What there is for a disk that is a file, or null. */
+/* The room of a disk that is a file, or null. */
 static json_t *
 room_json (void)
 {
@@ -172,7 +172,7 @@ static json_t *
 heartbeat (unsigned wait_ms)
 {
   struct superblock sb;
-  const char *reason, *shortage;
+  const char *reason, *shortage, *gone;
   uint64_t dirty, over;
   json_t *json, *join, *bad, *figures;
   bool news;
@@ -181,6 +181,7 @@ heartbeat (unsigned wait_ms)
   control.told = sb = *member_confirmed (server.member);
   join = join_progress (sb.data_bytes);
   bad = bad_ranges ();
+  gone = server.gone;
   reason = member_reason (server.member); /* good without the lock, too */
   shortage = member_short (server.member);
   dirty = member_dirty_extents (server.member);
@@ -188,12 +189,12 @@ heartbeat (unsigned wait_ms)
   pthread_mutex_unlock (&server.lock);
 
   control.requests = requests ();
-  /* Before nbdkit has bound its socket, which may fail yet, we are starting.  What
-   * add_place adds changes with the epoch of the states alone.
+  /* Before nbdkit has bound its socket, which may fail yet, the state is
+   * "starting". add_place's fields change only with the epoch of the states.
    */
   json = json_pack (
-    "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:s?, s:o, "
-    "s:o, s:o, s:o, s:o, s:I}",
+    "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:b, s:s?, "
+    "s:o, s:o, s:o, s:o, s:o, s:I}",
     "instance", control.instance, "node", params.node, "uri", params.uri,
     "path", server.disk->path, "cache", control.cache, "size",
     (json_int_t) server.disk->size, "data_bytes", (json_int_t) sb.data_bytes,
@@ -203,8 +204,9 @@ heartbeat (unsigned wait_ms)
     reason          ? "failed"
     : control.admin ? "serving"
                     : "starting",
-    "reason", reason, "short", shortage, "join", join, "bad", bad, "cluster",
-    uuid_or_null (sb.cluster), "array", uuid_or_null (sb.array), "position",
+    "reason", gone ? gone : reason, "gone", gone != NULL, "short", shortage,
+    "join", join, "bad", bad, "cluster", uuid_or_null (sb.cluster), "array",
+    uuid_or_null (sb.array), "position",
     format_uuid_zero (sb.array) ? json_null () : json_integer (sb.position),
     "over", (json_int_t) over);
   news = !json_equal (json, control.taken);
@@ -238,8 +240,8 @@ fail:
 
 /* ---- Speaking to weftd ---- */
 
-/* A weftd that takes no changes refuses heartbeats, and says which sessions are over
- * all the same.
+/* A weftd that takes no changes refuses heartbeats, but still says which
+ * sessions are over.
  */
 static void
 shut (const json_t *reply)
@@ -310,6 +312,7 @@ call (struct admin *admin, unsigned wait_ms)
 {
   char path[100], uuid[FORMAT_UUID_TEXT_BYTES];
   json_t *body = heartbeat (wait_ms), *reply;
+  uint64_t asked_ms = clock_ms ();
   int status;
 
   if (body == NULL) {
@@ -323,7 +326,11 @@ call (struct admin *admin, unsigned wait_ms)
                        wait_ms + REPLY_TIMEOUT_MS);
   shut (reply);
   revoked_heard (admin); /* before the first answer has the doors opened */
-  if (status != 200 || !obey (reply))
+  if (status == 200 && obey (reply)) {
+    member_heard (server.member, asked_ms);
+    server.gone_told = json_is_true (json_object_get (control.taken, "gone"));
+  }
+  else
     forget_taken ();
   json_decref (reply);
   json_decref (body);
@@ -371,8 +378,8 @@ member_control_register (void)
   if (admin == NULL)
     return -1;
   status = beat (admin, 0);
-  /* If weftd does not know the array that we have a place in, it may be told to
-   * import it, as long as we ask.
+  /* If weftd does not know our array, an administrator may import it, as long
+   * as we ask.
    */
   may_be_imported = status == 409 &&
                     !format_uuid_zero (server.disk->sb.array) &&
@@ -408,9 +415,10 @@ wait_settled (void)
   return waited;
 }
 
-/* For how long weftd is to hold its answer.  Not while we are joining: how far that
- * is is told every PACE_MS, and a new phase at once; nor while the disk is silent.  After an answer that was lost,
- * or no good, the next is asked for at once: weftd may wait for what it told.
+/* For how long weftd may hold its answer.  While we are joining it may not:
+ * progress is reported every PACE_MS, and a new phase at once.  It may not
+ * while the disk is silent.  After a lost or invalid answer, the next one must
+ * come at once: weftd may wait for a confirmation of it.
  */
 static unsigned
 patience (void)
@@ -420,7 +428,7 @@ patience (void)
                member_join_epoch (server.member) != 0;
 
   if (!member_settled (server.member) || joins || control.taken == NULL ||
-      member_pulse_stuck_ms () >= DOUBTFUL_MS / 2)
+      member_pulse_stuck_ms () >= DOUBTFUL_MS / 2 || server.gone)
     return 0;
   return requests () == control.requests ? REST_MS : HEARTBEAT_MS;
 }
@@ -440,6 +448,7 @@ wait_pace (uint64_t began)
 static void *
 talk (void *opaque)
 {
+  pthread_setname_np (pthread_self (), "weft-heartbeat");
   pthread_mutex_lock (&server.lock);
   while (!server.stopping) {
     unsigned wait_ms = patience ();
@@ -467,6 +476,7 @@ care (void *opaque)
 {
   uint64_t lazy_at = clock_ms () + LAZY_MS;
 
+  pthread_setname_np (pthread_self (), "weft-care");
   pthread_mutex_lock (&server.lock);
   while (!server.stopping) {
     uint64_t now = clock_ms (), wait_ms = 1000;

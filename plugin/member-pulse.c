@@ -1,14 +1,19 @@
 /* member-pulse.c: the thread that reads a block of the disk every PULSE_MS
  * (member/pulse.h).
  *
- * It reads the first superblock slot with O_DIRECT.  Where the file system has no
- * O_DIRECT, the block is dropped from the page cache first.  What the disk has
- * completed meanwhile stands in its `stat` in /sys; a file on a file system without
- * a disk of its own has none.
+ * The thread reads the first superblock slot with O_DIRECT. Where the file
+ * system has no O_DIRECT, the block is dropped from the page cache first.  The
+ * disk's `stat` in /sys counts the requests that it has completed meanwhile; a
+ * file on a file system without a disk of its own has no `stat`.
+ *
+ * By this read the thread also notices that the disk was removed.  If the path
+ * leads to the same disk later, under another name perhaps, the thread ends the
+ * process: a new process opens the disk (common/presence.h).
  */
 
 #include <config.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -19,6 +24,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/presence.h"
+#include "hangup.h"
 #include "member-role.h"
 #include "member/pulse.h"
 #include "role.h"
@@ -34,7 +41,8 @@ static struct {
   char stat[80];
 } pulse = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
 
-static void
+/* Returns 0 or an errno. */
+static int
 read_block (void)
 {
   static _Alignas (SLOT_BYTES) uint8_t block[SLOT_BYTES];
@@ -43,19 +51,51 @@ read_block (void)
   if (!pulse.direct)
     posix_fadvise (pulse.fd, 0, sizeof block, POSIX_FADV_DONTNEED);
   n = pread (pulse.fd, block, sizeof block, 0);
-  (void) n; /* an error is an answer, too */
+  return n == -1 ? errno : 0; /* an error is an answer, too */
+}
+
+/* The disk is removed: where does its path lead?  The process ends when weftd
+ * has the report: writes on their way to the disk are lost, and so the next
+ * process must count as one that has kept nothing (docs/PROTOCOL.md P14).
+ */
+static void
+look_for_disk (void)
+{
+  enum presence_found found = presence_find (server.disk);
+  const char *words = presence_words (found);
+  bool back = found == PRESENCE_SAME || found == PRESENCE_CLOSED, ends;
+
+  if (words != server.gone)
+    nbdkit_error ("%s: %s: %s", server.disk->path, words,
+                  back ? "this process ends when weftd has heard of that, and "
+                         "the next one opens it"
+                       : "this member serves nothing until its disk is back");
+  pthread_mutex_lock (&server.lock);
+  server.gone = words;
+  ends = back && server.gone_told;
+  pthread_cond_broadcast (&server.changed);
+  pthread_mutex_unlock (&server.lock);
+  if (ends)
+    hangup_end ();
 }
 
 static void *
 beat (void *opaque)
 {
+  int err;
+
+  pthread_setname_np (pthread_self (), "weft-pulse");
   pthread_mutex_lock (&pulse.lock);
   while (!pulse.stopping) {
     pulse_ask (&pulse.pulse, clock_ms ());
     pthread_mutex_unlock (&pulse.lock);
-    read_block ();
+    err = read_block ();
     pthread_mutex_lock (&pulse.lock);
     pulse_answered (&pulse.pulse);
+    pthread_mutex_unlock (&pulse.lock);
+    if (server.gone || server_lost (err))
+      look_for_disk ();
+    pthread_mutex_lock (&pulse.lock);
     if (!pulse.stopping)
       clock_wait_ms (&pulse.changed, &pulse.lock, clock_ms () + PULSE_MS);
   }

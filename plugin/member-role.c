@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <bsd/sys/queue.h>
 
@@ -25,19 +26,11 @@
 #include "member-role.h"
 #include "puller.h"
 #include "role.h"
+#include "nbdkit-tls.h"
 
 /* A read that fails for want of memory, or while the device is away, is tried so often. */
 #define READ_TRIES 10
 #define READ_AGAIN_NS 50000000
-
-/* ---- The engine's wishes ---- */
-
-static void
-act_or_wait (void)
-{
-  if (!server_act (false))
-    pthread_cond_wait (&server.changed, &server.lock);
-}
 
 static int
 refuse (const struct member_refusal *refusal)
@@ -51,6 +44,8 @@ refuse (const struct member_refusal *refusal)
 static int
 error_told (enum errors_place place, int err, uint64_t offset, uint64_t bytes)
 {
+  if (server_lost (err))
+    return ESHUTDOWN;
   return server_error (place, err, offset, bytes) ? errors_told (err) : EIO;
 }
 
@@ -71,12 +66,15 @@ static int
 request_begin (struct member_pass *pass, struct member_request *r)
 {
   struct member_refusal refusal;
-  enum member_verdict v = member_admit (server.member, pass, r, &refusal);
+  enum member_verdict v;
 
+  if (member_pass_joins (pass))
+    r->now_ms = clock_ms ();
+  v = member_admit (server.member, pass, r, &refusal);
   if (v == MEMBER_WAIT) {
     pthread_mutex_lock (&server.lock);
     while ((v = member_retry (server.member, pass, r, &refusal)) == MEMBER_WAIT)
-      act_or_wait ();
+      server_act_or_wait ();
     pthread_mutex_unlock (&server.lock);
   }
   if (v == MEMBER_GO)
@@ -85,8 +83,8 @@ request_begin (struct member_pass *pass, struct member_request *r)
   return refuse (&refusal);
 }
 
-/* Take in what the records say of intent bits; -1: it was refused.  What can't be read
- * comes first: else its bit might fall although that is not known.
+/* Take in the records about intent bits; -1: it was refused.  Bad ranges come
+ * first: else a bit might be cleared although its bad range is not recorded.
  */
 static int
 note_all (struct member_pass *pass, const struct batch_record *records,
@@ -108,19 +106,6 @@ note_all (struct member_pass *pass, const struct batch_record *records,
   return v == MEMBER_GO ? 0 : refuse (&refusal);
 }
 
-static bool
-touches_bad (uint64_t offset, uint64_t length)
-{
-  bool bad;
-
-  if (!member_bad_any (server.member))
-    return false;
-  pthread_mutex_lock (&server.lock);
-  bad = bad_test (member_bad (server.member), offset, length);
-  pthread_mutex_unlock (&server.lock);
-  return bad;
-}
-
 /* While we are joining, parts of a write may be dropped: the copy will bring
  * them.  *bad: the list of bad ranges may have changed.  Returns 0 or an errno to be
  * answered.
@@ -140,13 +125,13 @@ apply (const struct member_request *r, const struct batch_record *b, bool sync,
     if (b->kind == BATCH_WRITE)
       part.payload = (const char *) b->payload + done;
     if (member_applies (server.member, r, part.offset, &part.length)) {
-      bool was_bad = touches_bad (part.offset, part.length);
+      bool was_bad = server_bad (part.offset, part.length);
 
-      err = data_change (server.disk, &part, sync || was_bad, &place);
+      err = server_change (&part, sync || was_bad, &place);
       if (err)
         err = error_told (place, err, part.offset, part.length);
       *bad |= was_bad;
-      /* What was bad, and is written as a whole, is good once that is stable. */
+      /* A bad block that is written as a whole is good once that is stable. */
       if (was_bad && err == 0) {
         pthread_mutex_lock (&server.lock);
         member_bad_good (server.member, part.offset, part.length);
@@ -177,7 +162,7 @@ note_round (struct member_pass *pass, const struct batch_record *records,
   pthread_mutex_lock (&server.lock);
   while ((v = member_round (server.member, pass, round, &refusal)) ==
          MEMBER_WAIT)
-    act_or_wait ();
+    server_act_or_wait ();
   pthread_mutex_unlock (&server.lock);
   if (v == MEMBER_GO)
     return 0;
@@ -194,7 +179,7 @@ settle_bad (void)
 
   pthread_mutex_lock (&server.lock);
   while ((v = member_bad_settle (server.member, &refusal)) == MEMBER_WAIT)
-    act_or_wait ();
+    server_act_or_wait ();
   pthread_mutex_unlock (&server.lock);
   if (v == MEMBER_GO)
     return 0;
@@ -265,7 +250,7 @@ batch_apply (struct member_pass *pass, const void *buf, uint32_t count,
 
 /* ---- nbdkit's calls ---- */
 
-/* What nbdkit calls a handle. */
+/* nbdkit's handle. */
 struct door {
   LIST_ENTRY (door) link; /* under server.lock */
   struct member_pass *pass;
@@ -286,9 +271,10 @@ member_role_close (void *handle)
 }
 
 static void *
-member_role_open (int readonly)
+member_role_open (void *it, int readonly)
 {
   const char *name = nbdkit_export_name ();
+  const struct member_client client = { tls_client (), tls_client_process () };
   struct member_refusal refusal;
   struct door *door = calloc (1, sizeof *door);
   enum member_verdict v;
@@ -298,9 +284,9 @@ member_role_open (int readonly)
     return NULL;
   }
   pthread_mutex_lock (&server.lock);
-  while ((v = member_open (server.member, name, &door->pass, &refusal)) ==
-         MEMBER_WAIT)
-    act_or_wait ();
+  while ((v = member_open (server.member, name, &client, &door->pass,
+                           &refusal)) == MEMBER_WAIT)
+    server_act_or_wait ();
   if (v == MEMBER_GO)
     LIST_INSERT_HEAD (&doors, door, link);
   pthread_mutex_unlock (&server.lock);
@@ -347,6 +333,15 @@ member_role_can_write (void *handle)
   return member_pass_writable (door->pass);
 }
 
+static uint64_t
+member_role_session (void *handle, bool *reads)
+{
+  const struct door *door = handle;
+
+  *reads = !member_pass_writes (door->pass);
+  return member_pass_session (door->pass);
+}
+
 static int
 wrong_door (const struct door *door, const char *what)
 {
@@ -370,7 +365,7 @@ read_round (struct member_pass *pass, void *buf)
   pthread_mutex_lock (&server.lock);
   while ((v = member_noted (server.member, pass, &round, &refusal)) ==
          MEMBER_WAIT)
-    act_or_wait ();
+    server_act_or_wait ();
   pthread_mutex_unlock (&server.lock);
   request_end (&r);
   if (v != MEMBER_GO)
@@ -409,7 +404,10 @@ member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
                    uint32_t flags)
 {
   struct door *door = handle;
-  struct member_request r = { .reads = door->kind == DOOR_DATA };
+  bool data = door->kind == DOOR_DATA;
+  struct member_request r = { .reads = data,
+                              .offset = offset,
+                              .length = data ? count : 0 };
   int err = 0;
 
   if (door->kind == DOOR_BATCH && offset == 0 && count == ROUND_BYTES)
@@ -425,8 +423,9 @@ member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
     pthread_mutex_lock (&server.lock);
     member_map_read (server.member, offset, count, buf);
     pthread_mutex_unlock (&server.lock);
+    member_pass_mask (door->pass, offset, count, buf);
   }
-  else if (touches_bad (offset, count)) {
+  else if (server_bad (offset, count)) {
     request_end (&r);
     nbdkit_error ("%s: no copy was found of a block in the %" PRIu32
                   " bytes at %" PRIu64
@@ -445,7 +444,7 @@ member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
      * NBD has one.
      */
     nbdkit_error ("%s: reading failed: %s", server.disk->path, strerror (err));
-    nbdkit_set_error (EIO);
+    nbdkit_set_error (server_lost (err) ? ESHUTDOWN : EIO);
     return -1;
   }
   load_count (&server.counters.reads, 1);
@@ -508,6 +507,29 @@ member_role_trim (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
   return member_role_zero (handle, count, offset, flags | NBDKIT_FLAG_MAY_TRIM);
 }
 
+/* Ranges that the client must not read, and bad blocks, which may well lie in a
+ * hole, are data for the client.  Returns 0 or an errno.
+ */
+static int
+add_extents (const struct door *door, uint64_t offset, uint64_t end,
+             uint32_t flags, struct nbdkit_extents *extents)
+{
+  bool one = flags & NBDKIT_FLAG_REQ_ONE;
+  uint64_t length;
+  int err = 0;
+
+  do {
+    length = end - offset;
+    if (member_pass_reads (door->pass, offset, &length) &&
+        !server_bad (offset, length))
+      err = data_extents (server.disk, length, offset, one, extents);
+    else if (nbdkit_add_extent (extents, offset, length, 0) == -1)
+      err = ENOMEM;
+    offset += length;
+  } while (err == 0 && offset < end && !one);
+  return err;
+}
+
 static int
 member_role_extents (void *handle, uint32_t count, uint64_t offset,
                      uint32_t flags, struct nbdkit_extents *extents)
@@ -520,12 +542,7 @@ member_role_extents (void *handle, uint32_t count, uint64_t offset,
     return nbdkit_add_extent (extents, offset, count, 0);
   if (request_begin (door->pass, &r) == -1)
     return -1;
-  /* A bad block may well lie in a hole: nobody is to take it for zeroes. */
-  if (touches_bad (offset, count))
-    err = nbdkit_add_extent (extents, offset, count, 0) == -1 ? ENOMEM : 0;
-  else
-    err = data_extents (server.disk, count, offset, flags & NBDKIT_FLAG_REQ_ONE,
-                        extents);
+  err = add_extents (door, offset, offset + count, flags, extents);
   request_end (&r);
   if (err) {
     nbdkit_error ("%s: its extents cannot be read: %s", server.disk->path,
@@ -566,7 +583,7 @@ make_engine (void)
   return 0;
 }
 
-/* Write what the header needs; `lazy`: also what could wait. */
+/* Make the header's writes; `lazy`: also writes that could wait. */
 static void
 write_all (bool lazy)
 {
@@ -585,7 +602,27 @@ forget (void)
   server.disk = NULL;
 }
 
+/* Nothing is written to another disk than the one that is meant. */
 static int
+check_uuid (void)
+{
+  char uuid[FORMAT_UUID_TEXT_BYTES], why[1024];
+  struct disk_content c;
+
+  if (params.uuid == NULL || params.uuid[0] == '\0' ||
+      disk_probe (params.disk, &c, why, sizeof why) == -1 ||
+      c.kind != DISK_WEFT)
+    return 0; /* disk_open says why */
+  format_uuid (c.sb.disk, uuid);
+  if (strcasecmp (uuid, params.uuid) == 0)
+    return 0;
+  nbdkit_error ("%s is disk %s, and not disk %s, which uuid= names: put that "
+                "disk back, or give its path; nothing is written to this one",
+                params.disk, uuid, params.uuid);
+  return -1;
+}
+
+static void *
 member_role_get_ready (void)
 {
   char why[1024];
@@ -593,13 +630,15 @@ member_role_get_ready (void)
   if (params.uri == NULL) {
     nbdkit_error ("uri= is missing: give the NBD URI under which hosts reach "
                   "this member, such as uri=nbd://192.0.2.1:10810");
-    return -1;
+    return NULL;
   }
   clock_condition (&server.changed);
+  if (check_uuid () == -1)
+    return NULL;
   server.disk = disk_open (params.disk, why, sizeof why);
   if (server.disk == NULL) {
     nbdkit_error ("%s", why);
-    return -1;
+    return NULL;
   }
   /* weftd is asked before anything is written: a disk that it refuses stays as it
    * is.
@@ -607,14 +646,14 @@ member_role_get_ready (void)
   if (make_engine () == 0 && member_control_register () == 0) {
     write_all (false); /* nobody can connect yet */
     if (!member_failed (server.member))
-      return 0;
+      return &server;
   }
   forget ();
-  return -1;
+  return NULL;
 }
 
 static int
-member_role_after_fork (void)
+member_role_after_fork (void *it)
 {
   return hangup_start (true) == -1 || member_pulse_start () == -1
            ? -1
@@ -622,7 +661,7 @@ member_role_after_fork (void)
 }
 
 static void
-member_role_cleanup (void)
+member_role_cleanup (void *it)
 {
   if (server.member == NULL)
     return;
@@ -646,6 +685,7 @@ const struct role member_role = {
   .get_size = member_role_get_size,
   .block_size = member_role_block_size,
   .can_write = member_role_can_write,
+  .session = member_role_session,
   .pread = member_role_pread,
   .pwrite = member_role_pwrite,
   .flush = member_role_flush,

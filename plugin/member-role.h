@@ -1,13 +1,12 @@
-/* member-role.h: what the files of the member role share.
+/* member-role.h: shared by the files of the member role.
  *
- * member-role.c     nbdkit's calls: doors and requests; the start
- * member-server.c   what the other files do with the engine under its lock
- * member-control.c  the conversation with weftd; header writes that no request
+ * member-role.c nbdkit's calls: doors and requests; the start member-server.c
+ * the engine's inputs and outputs, under its lock member-control.c the
+ * conversation with weftd; header writes that no request
  *                   waits for
- * member-pulse.c    asks the disk whether it still answers
- * member-answer.c   what weftd's answers want of this member
- * puller.c          while the member is joining: fetches what it lacks
- * data.c, disk.c    the disk
+ * member-pulse.c asks the disk whether it still answers, and is there
+ * member-answer.c applies weftd's answers to this member puller.c while the
+ * member is joining: fetches the data to copy data.c, disk.c the disk
  *
  * The engine (core/member/member.h) decides; `lock` serialises it, and is never
  * held during I/O.  `changed` is signalled when something happened for which
@@ -33,6 +32,9 @@ struct server {
   pthread_mutex_t lock;
   pthread_cond_t changed; /* a clock_condition */
   struct member *member;
+  /* The disk is gone: presence_words; NULL: it is not.  weftd has heard that. */
+  _Atomic (const char *) gone;
+  _Atomic bool gone_told;
   bool stopping;
 };
 extern struct server server;
@@ -44,13 +46,29 @@ bool server_act (bool lazy);
 
 /* With the lock held: wait until something has changed, for so long at most. */
 void server_wait (uint64_t ms);
+/* With the lock held: do an action, or wait until others have done some. */
+void server_act_or_wait (void);
 
-/* A change of the disk's data has ended with an error.  True: it passes (ERRORS_AGAIN),
- * and who asked is told so.  False: what the kernel still has of the data is unknown from
- * here on, so nothing is tried again.  Called without the lock.
+/* A change of the disk's data has ended with an error.  True: it passes
+ * (ERRORS_AGAIN), and the client gets that error.  False: the kernel's copy of
+ * the data is unknown from here on, so nothing is tried again.  Called without
+ * the lock.
  */
 bool server_error (enum errors_place place, int error, uint64_t offset,
                    uint64_t bytes);
+
+/* After an error of the disk: was it removed?  Then tell the member engine.
+ * Called without the lock.
+ */
+bool server_lost (int error);
+
+/* Does the range touch a bad block?  Called without the lock. */
+bool server_bad (uint64_t offset, uint64_t length);
+/* data_change, also where the rest of a block can't be read of which a part is changed.
+ * Called without the lock, while a request is under way.
+ */
+int server_change (const struct batch_record *part, bool sync,
+                   enum errors_place *place);
 
 /* With the lock held, which is let go of meanwhile: while the member is short, see from
  * time to time whether there is room again.  False: it is not time yet; *wait_ms is
@@ -69,8 +87,8 @@ const char *member_answer_read (json_t *reply, const struct superblock *told,
                                 struct member_desire *d, uint8_t key[KEY_BYTES],
                                 struct puller_order **order);
 
-/* Which sessions are over, as weftd's answer says, be it a refusal; at most
- * OVER_TOLD_MAX.  Returns how many.
+/* The sessions that are over, in weftd's answer, even a refusal; at most
+ * OVER_TOLD_MAX. Returns how many.
  */
 unsigned member_answer_over (const json_t *reply, struct member_over over[]);
 

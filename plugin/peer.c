@@ -18,7 +18,7 @@
 #include "connect.h"
 #include "format/batch.h"
 #include "common/refuse.h"
-#include "options.h"
+#include "nbdkit-options.h"
 #include "peer.h"
 #include "role.h"
 
@@ -143,7 +143,7 @@ peer_open (unsigned member, const struct map_member *mm, unsigned wait_ms,
     refuse (why, why_size, "out of memory");
     goto out;
   }
-  /* Who serves an array knows a client by its newest connection. */
+  /* The serving process knows a client by its newest connection. */
   p->data_count = mm->token_data && !params.service ? PEER_DATA_DOORS : 1;
   opened = open_doors (p, data, p->data_count, deadline_ms, why, why_size) &&
            check_data_door (p, why, why_size) == 0 &&
@@ -232,9 +232,9 @@ peer_takes_batches (const struct peer *p)
   return p->doors_count > p->data_count;
 }
 
-/* A batch without records is the sign of life that a silent member is asked for: what
- * it does for other doors must not keep it from that one.  The same holds for its word
- * about its disk.
+/* A batch without records asks a silent member for a sign of life: requests of
+ * other doors must not keep the member from that one.  The same holds for its
+ * report on its disk.
  */
 static struct door *
 pick_batch (struct peer *p, const struct array_io *io)
@@ -300,8 +300,8 @@ peer_swallowed (struct peer *p)
   if (!any || atomic_flag_test_and_set (&p->reason_taken))
     return false;
   snprintf (p->reason, sizeof p->reason,
-            "what is sent to it is not acknowledged; if it lives, see whether "
-            "the line drops large packets (MTU)");
+            "it does not acknowledge packets; if it is alive, check whether "
+            "the network drops large packets (MTU)");
   atomic_store (&p->broken, true);
   return true;
 }

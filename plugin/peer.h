@@ -1,9 +1,9 @@
 /* peer.h: a host's NBD connections to one member.
  *
- * A member does one thing at a time for each connection.  So a peer has several doors
- * for data, and two for batches (one for data to a server that is no member of Weft).
- * This file knows which door is taken; who sends and who polls when is the matter of
- * engine.c.
+ * A member does one thing at a time for each connection.  So a peer has several
+ * doors for data, and two for batches (one for data to a server that is no
+ * member of Weft). This file knows which door is taken; engine.c decides which
+ * thread sends and polls.
  *
  * Threads: any thread may call any function at any time, but peer_close, which
  * must be the last call for its peer.
@@ -20,22 +20,24 @@
 #include "common/map.h"
 #include "door.h"
 
+struct engine;
 struct peer;
 
 /* An array_io on its way to a member and back. */
 struct peer_io {
   struct array_io *io;
   struct peer *peer;
-  struct door *door;    /* it was sent there */
-  struct peer_io *next; /* in the list of whoever holds it */
-  atomic_int error;     /* of the first command that failed */
-  atomic_uint parts;    /* commands not answered yet; + 1 while sending */
-  bool flush_after;     /* send it again, now as the FLUSH that stands in
+  struct door *door;     /* it was sent there */
+  struct peer_io *next;  /* in the list of its holder */
+  atomic_int error;      /* of the first command that failed */
+  atomic_uint parts;     /* commands not answered yet; + 1 while sending */
+  bool flush_after;      /* send it again, now as the FLUSH that stands in
                              for the member's missing FUA */
+  struct engine *engine; /* to which `done` gives it back */
 };
 
 #define PEER_DATA_DOORS 8
-/* Of the doors for batches one is for signs of life. */
+/* One of the doors for batches is for signs of life. */
 enum { BATCH_REST, BATCH_SIGNS, PEER_BATCH_DOORS };
 #define PEER_DOORS_MAX (PEER_DATA_DOORS + PEER_BATCH_DOORS)
 
@@ -83,8 +85,8 @@ bool peer_same (const struct peer *a, const struct peer *b);
 /* Say goodbye and close.  Nothing may be in flight. */
 void peer_close (struct peer *p);
 
-/* Send; pio->done comes exactly once, perhaps before this returns.  True:
- * the socket is full, so whoever polls must look at the directions again.
+/* Send; pio->done comes exactly once, perhaps before this returns.  True: the
+ * socket is full, so the polling thread must look at the directions again.
  */
 bool peer_send (struct peer_io *pio);
 

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "common/file.h"
 #include "process.h"
 
@@ -29,12 +30,11 @@ process_draw_instance (char text[PROCESS_INSTANCE_BYTES])
 
   if (getrandom (random, sizeof random, 0) != sizeof random)
     return -1;
-  for (unsigned i = 0; i < sizeof random; i++)
-    sprintf (text + 2 * i, "%02x", random[i]);
+  *put_hex (text, random, sizeof random) = '\0';
   return 0;
 }
 
-/* When the process was started, by /proc; false: can't be told. */
+/* When the process was started, by /proc; false: not known. */
 static bool
 start_of (int pid, uint64_t *start)
 {

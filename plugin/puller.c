@@ -21,14 +21,14 @@
 #include "puller.h"
 
 #define WORKERS 4
-/* Of a peer's intent map. */
+/* The time-out of a read of a peer's intent map. */
 #define INTENTS_SILENT_MS 5000
 
 static struct {
   struct pull *pull;          /* NULL: there was no order yet */
   struct puller_order *order; /* the newest; NULL: none */
   bool stopping, directed;    /* directed: there is a director */
-  bool joinable;              /* `director` is to be joined */
+  bool joinable;              /* `director` must be joined */
   bool retiring;              /* the director waits for its workers to end */
   pthread_t director;
 } puller;
@@ -160,9 +160,10 @@ carry_out (struct worker *w, const struct puller_order *o)
     fetch_close (&w->fetch, c->fault.member);
   while (copy_write (c, &next))
     if (next.passed)
-      nbdkit_error ("%s: rebuild: %" PRIu32 " bytes at %" PRIu64 " of the data "
-                    "area of member %u (%s) can't be read; what is at %" PRIu64
-                    " here is not read before it is written again",
+      nbdkit_error ("%s: rebuild: %" PRIu32 " bytes at %" PRIu64
+                    " of the data area of member %u (%s) can't be read; the "
+                    "range at %" PRIu64
+                    " here is bad until it is written again",
                     server.disk->path, next.length, next.offset, next.member,
                     o->source[next.member].uri, next.local);
     else if (cancelled (&w->pull.run))
@@ -221,6 +222,7 @@ work (void *opaque)
   bool linked[ARRAY_MEMBERS_MAX];
   uint64_t wait_ms;
 
+  pthread_setname_np (pthread_self (), "weft-copy");
   pthread_mutex_lock (&server.lock);
   /* Workers stay when there is no order any more.  The director may be flushing
    * meanwhile; if there is a new order when it looks again, it counts on them.
@@ -411,6 +413,7 @@ direct (void *opaque)
   struct fetch f = { .door = "data", .silent_ms = PULL_FLUSH_SILENT_MS };
   unsigned workers = 0;
 
+  pthread_setname_np (pthread_self (), "weft-copy");
   pthread_mutex_lock (&server.lock);
   do {
     while (puller.order)

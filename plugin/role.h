@@ -3,7 +3,8 @@
  *
  * weft.c reads the parameters, picks the role, and passes nbdkit's calls on
  * to it.  Every function is as in nbdkit-plugin(3): errors go to
- * nbdkit_error, the errno to nbdkit_set_error, -1 is returned.
+ * nbdkit_error, the errno to nbdkit_set_error, -1 is returned.  get_ready returns
+ * an object, which weft.c passes to the others (`it`); NULL is an error.
  */
 
 #ifndef WEFT_ROLE_H
@@ -15,11 +16,10 @@
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
 
-#include "host/lessee.h"
-
 /* The parameters of `nbdkit weft`; NULL or 0 where not given. */
 struct params {
   char *disk;    /* member role: path */
+  char *uuid;    /* member role: of the only disk that is served; "": any */
   char *array;   /* array role: name */
   char *map;     /* array role from a static map: path */
   char *service; /* array role by way of an array's service: the array's name */
@@ -33,26 +33,28 @@ struct params {
   unsigned io_timeout_ms;
   bool takeover; /* array role: take the array from a host that lives */
   bool serves; /* array role: serve the array to others, when it is our turn */
-  /* Array role: others write the array at the same time.  Either each a part ... */
+  /* Array role: others write the array at the same time, by leases: each a part, which is
+   * a pinned one, or ...
+   */
   bool shared;
   uint64_t part_offset, part_length; /* length 0: up to the array's end */
-  /* ... or each what it has leases of, and how much of it is asked for. */
-  bool leases;
-  enum lessee_kind leases_kind;
+  bool leases;                       /* ... those that come and go */
 };
 extern struct params params;
 
 struct role {
-  int (*get_ready) (void);
-  int (*after_fork) (void);
-  void (*cleanup) (void);
+  void *(*get_ready) (void);
+  int (*after_fork) (void *it);
+  void (*cleanup) (void *it);
 
-  void *(*open) (int readonly);
+  void *(*open) (void *it, int readonly);
   void (*close) (void *handle);
   int64_t (*get_size) (void *handle);
   int (*block_size) (void *handle, uint32_t *minimum, uint32_t *preferred,
                      uint32_t *maximum);
   bool (*can_write) (void *handle);
+  /* The session that it belongs to; may that only read?  NULL: it belongs to none. */
+  uint64_t (*session) (void *handle, bool *reads);
 
   int (*pread) (void *handle, void *buf, uint32_t count, uint64_t offset,
                 uint32_t flags);

@@ -1,7 +1,8 @@
 /* served.c: see served.h.
  *
- * A client whose connection has ended is remembered, for it may come again: then a
- * FLUSH of it tells what may be gone of what it wrote by the former connection.
+ * A client is remembered after its connection has ended, because it may connect
+ * again: then its next FLUSH fails if writes of the former connection may be
+ * lost.
  */
 
 #include <config.h>
@@ -25,11 +26,11 @@
 #include "served.h"
 
 #define PREFIX "data/"
-/* A client that connects anew waits so long for what it asked before. */
+/* A client that connects again waits this long for its earlier requests. */
 #define FORMER_MS 1500
 #define PAUSE_MS 2
-/* Who asks for more so long after an answer was sent has had that: else its own
- * time-out would have ended the connection.
+/* If a client asks for more this long after an answer was sent, it has received
+ * that answer: else its own time-out would have ended the connection.
  */
 #define TOLD_MS 60000
 /* So many clients without a connection are remembered. */
@@ -46,7 +47,7 @@ struct served {
   atomic_uint_least64_t
     heard_ms; /* since then: when it last asked for something */
   atomic_bool
-    untold; /* what its former connection failed with may not be known */
+    untold; /* the client may not know that its former connection failed */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -135,7 +136,7 @@ take_untold (struct served *s)
          (failed_ms && atomic_load (&s->heard_ms) < failed_ms + TOLD_MS);
 }
 
-/* Nothing of them runs any more: what the client has written goes with it. */
+/* None of them runs any more: forget the client's writes with it. */
 static void
 take_over (struct engine *e, struct served *s)
 {
@@ -163,7 +164,7 @@ served_open (struct engine *e, const char *export, const char *session,
 {
   struct served *s = calloc (1, sizeof *s);
   char meant[NAME_BYTES_MAX + 1];
-  int error;
+  int error, refused;
 
   if (s == NULL) {
     nbdkit_error ("calloc: %m");
@@ -191,8 +192,9 @@ served_open (struct engine *e, const char *export, const char *session,
     guests_enter (&s->guest);
     TAILQ_INSERT_TAIL (&all, s, link);
     error = end_former (s);
-    if (guests_refused (&s->guest))
-      error = EPERM;
+    refused = guests_refused (&s->guest);
+    if (refused)
+      error = refused;
     if (error == 0)
       take_over (e, s);
     else {
@@ -204,8 +206,11 @@ served_open (struct engine *e, const char *export, const char *session,
       return s;
     nbdkit_error (
       "a client on node %s can't connect: %s", s->guest.node,
-      error == EPERM   ? "its node was fenced since it was started, or may not "
-                         "attach the array"
+      error == EPERM ? "its node was fenced since it was started, or may not "
+                       "attach the array"
+      : error == EAGAIN
+        ? "it says that it was started after a fence of which weftd has not "
+          "told; if that goes on, weftd's database is an old one"
       : error == EBUSY ? "requests of its last connection are still under way"
                        : "it has a later connection");
   }

@@ -4,17 +4,19 @@
  *
  *     data/SESSION/NODE/INSTANCE/NUMBER/FENCES
  *
- * SESSION is ours: else another process was meant.  INSTANCE is the client's own, 32
- * hexadecimal digits that it drew at its first start (identity.h).  NUMBER grows with each connection
- * that it makes.  FENCES was the number of the newest fence of a node when it was
- * started: if its node was fenced since then it is refused, and all that it has asked
- * for is ended (core/cluster/cluster-fence.c).  When the client has lost a connection it sends anew what was not
- * answered; so before a later connection is let in, all that came by the earlier ones
- * has ended, and what is still to come by them is refused.
+ * SESSION must be ours: else another process was meant.  INSTANCE is the
+ * client's own, 32 hexadecimal digits that it drew at its first start
+ * (identity.h). NUMBER grows with each connection that it makes.  FENCES was
+ * the number of the newest fence of a node when the client started: if its node
+ * was fenced since, the client is refused, and all its requests are ended
+ * (core/cluster/inputs/cluster-fence.c). When the client has lost a connection
+ * it sends its unanswered requests again.  So before a later connection is
+ * admitted, all requests of earlier ones have ended, and late ones are refused.
  *
- * To the array engine a client is the same one by all its connections
- * (array_client): it is told once if what it wrote may be gone.  Where a connection
- * ends soon after that it may not have heard it, and a FLUSH of the next one fails, too.
+ * All connections of a client are the same client to the array engine
+ * (array_client): it fails one FLUSH if writes may be lost.  If a connection
+ * ends soon after that, the client may not have received the error, and a FLUSH
+ * of the next connection fails, too.
  */
 
 #ifndef WEFT_SERVED_H
@@ -40,8 +42,8 @@ struct array_client *served_client (const struct served *s);
 struct guest *served_guest (struct served *s);
 /* It asks for something. */
 void served_heard (struct served *s);
-/* Within guests_begin and guests_end, a FLUSH has ended so: 0 or the errno that the client is to be
- * told.
+/* Within guests_begin and guests_end, a FLUSH has ended so: returns 0 or the
+ * errno for the client.
  */
 int served_flushed (struct served *s, int error);
 void served_close (struct engine *e, struct served *s);

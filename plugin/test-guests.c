@@ -1,4 +1,5 @@
-/* test-guests.c: who is let in from other hosts, and for how long. */
+/* test-guests.c: which clients on other hosts are admitted, and for how long.
+ */
 
 #include <config.h>
 
@@ -13,16 +14,18 @@
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
 
+#include "base/bounds.h"
 #include "guests.h"
 #include "lobby.h"
 #include "role.h"
-#include "tls.h"
+#include "nbdkit-tls.h"
 
 /* ---- What is around it. ---- */
 
 struct params params = { .array = "a" };
 
-static const char *certificate; /* that the client shows */
+static const char *certificate;  /* that the client shows */
+static const char *process = ""; /* for which it is */
 static char said[1000];
 static int error;
 static unsigned hung_up; /* how many */
@@ -49,6 +52,12 @@ tls_client (void)
   return certificate;
 }
 
+const char *
+tls_client_process (void)
+{
+  return process;
+}
+
 struct caller *
 lobby_caller (void)
 {
@@ -64,7 +73,7 @@ lobby_hang_up (const struct caller *c)
 
 /* ---- Scenes. ---- */
 
-/* What weftd says, in JSON with ' for ". */
+/* weftd's answer, in JSON with ' for ". */
 static void
 weftd_says (const char *text)
 {
@@ -127,6 +136,32 @@ test_certificate (void)
 }
 
 static void
+test_process (void)
+{
+  static const char *const refused[] = {
+    "disk:00000000-0000-4000-8000-000000000001",
+    "array:b",
+    "array:",
+    "array:aa",
+    "a",
+    "?"
+  };
+
+  assert (guests_process () == 0);
+  process = "array:a";
+  assert (guests_process () == 0);
+  params.array = NULL; /* from a static map */
+  assert (guests_process () == -1);
+  params.array = "a";
+  for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+    process = refused[i];
+    error = 0;
+    assert (guests_process () == -1 && error == EPERM &&
+            strstr (said, refused[i]));
+  }
+}
+
+static void
 test_list (void)
 {
   struct guest writer, reader, stranger;
@@ -143,7 +178,7 @@ test_list (void)
   /* An older answer that comes late changes nothing. */
   weftd_says ("{'fences': 9, 'fenced': [], 'allow': {}}");
   assert (works (&writer) && works (&reader));
-  /* Who reads may read still, and gets no more by being let write. */
+  /* A reader may still read, and gains nothing from a right to write. */
   weftd_says (
     "{'fences': 11, 'fenced': [], 'allow': {'n1': 'ro', 'n2': 'rw'}}");
   assert (!works (&writer) && works (&reader) && reader.readonly);
@@ -189,7 +224,7 @@ test_fence (void)
   assert (comes (&g, "n2") && works (&g));
   guests_leave (&g);
 
-  /* It is over: who comes now, and not what was started before. */
+  /* The fence is over: new processes are admitted, earlier ones are not. */
   weftd_says ("{'fences': 16, 'fenced': [{'node': 'n1', 'below': 16}], "
               "'allow': null}");
   assert (comes (&g, "n1") && works (&g));
@@ -199,12 +234,56 @@ test_fence (void)
   guests_leave (&g);
 }
 
+/* All numbers that a client of a service may send. */
+static void
+test_numbers (void)
+{
+  static const uint64_t numbers[] = {
+    0,
+    1,
+    15,
+    16,
+    17,
+    18,
+    19,
+    99,
+    EPOCH_MAX - 1,
+    EPOCH_MAX,
+    EPOCH_MAX + 1,
+    INT64_MAX,
+    (uint64_t) INT64_MAX + 1,
+    UINT64_MAX - 1,
+    UINT64_MAX,
+  };
+
+  weftd_says ("{'fences': 18, 'fenced': [{'node': 'n1', "
+              "'below': 1152921504606846976}, {'node': 'n2', 'below': 16}], "
+              "'allow': null}");
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    struct guest fenced = { .node = "n1", .fences = numbers[i] };
+    struct guest former = { .node = "n2", .fences = numbers[i] };
+    struct guest other = { .node = "n3", .fences = numbers[i] };
+    bool unknown = numbers[i] > 18;
+
+    assert (guests_refused (&fenced) == EPERM);
+    assert (guests_refused (&former) == (numbers[i] < 16 ? EPERM
+                                         : unknown       ? EAGAIN
+                                                         : 0));
+    assert (guests_refused (&other) == (unknown ? EAGAIN : 0));
+  }
+  /* An honest client may have heard of the newest one before us. */
+  weftd_says ("{'fences': 19, 'fenced': [], 'allow': null}");
+  assert (guests_refused (&(struct guest) { .node = "n2", .fences = 19 }) == 0);
+}
+
 int
 main (void)
 {
   test_untold ();
   test_certificate ();
+  test_process ();
   test_list ();
   test_fence ();
+  test_numbers ();
   return 0;
 }

@@ -1,6 +1,6 @@
-/* test-wire.c: wire.c against servers that answer in every way that NBD allows, and in
- * many that it does not.  Whatever they do, each command comes back once, and nothing
- * is written beside its buffer (the build with sanitizers sees that).
+/* test-wire.c: wire.c against servers that answer in every way that NBD allows,
+ * and in many that it does not.  In each case a command comes back once, and
+ * nothing is written beside its buffer (the build with sanitizers sees that).
  */
 
 #include <config.h>
@@ -26,7 +26,7 @@
 #define HEAD 28
 #define DATA_BYTES 4096
 
-/* What we know of a command. */
+/* Our record of a command. */
 struct mine {
   struct wire_command c;
   unsigned ends;
@@ -137,7 +137,7 @@ ask (enum wire_type type, uint64_t offset, uint32_t length)
   return m;
 }
 
-/* What the server is about to say. */
+/* The server's next bytes. */
 static uint8_t said[1 << 16];
 static size_t said_bytes;
 
@@ -325,7 +325,7 @@ test_status (void)
   end ();
 }
 
-/* What is queued is sent in one go, in order; cookies are told apart. */
+/* Queued commands are sent in one go, in order; cookies distinguish them. */
 static void
 test_sends (void)
 {
@@ -695,7 +695,7 @@ talk (bool bent)
     said[at] ^= 1 << below (8);
   why = say (step);
   assert (bent || why == NULL);
-  /* Whoever is still waited for may be asked for more: it goes now. */
+  /* Further requests of waiting commands go now. */
   shutdown (theirs, SHUT_RDWR);
   if (why == NULL)
     assert (wire_receive (wire));

@@ -1,6 +1,6 @@
 /* weft.c: the plugin's entry: parameters, the choice of the role, and passing
- * nbdkit's calls on to it (role.h).  What does not differ between the roles
- * is answered here.
+ * nbdkit's calls on to it (role.h). Calls that do not differ between the roles
+ * are answered here.
  */
 
 #include <config.h>
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -19,15 +20,16 @@
 #include "common/admin.h"
 #include "common/notify.h"
 #include "base/bounds.h"
+#include "budget.h"
 #include "exposure.h"
 #include "lobby.h"
 #include "base/name.h"
-#include "options.h"
-#include "replies.h"
+#include "nbdkit-options.h"
+#include "nbdkit-replies.h"
 #include "revoked.h"
 #include "role.h"
 #include "shortage.h"
-#include "tls.h"
+#include "nbdkit-tls.h"
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
 
@@ -38,26 +40,33 @@
 #define MAPPED_BYTES MiB (4)
 
 static const struct role *role;
-static bool part_given, leases_given;
+/* The result of the role's get_ready.  nbdkit calls get_ready, after_fork, cleanup and open
+ * without a context, so it is kept here; all other functions get it, or a handle, from their
+ * caller.
+ */
+static void *made;
+static bool part_given;
+static bool memory_bounded; /* for requests that come by TLS (budget.h) */
 
 static void
 weft_load (void)
 {
-  /* What one thread of nbdkit's allocates another frees.  With an arena for
-   * each of them glibc keeps several times what is in use.
+  /* One thread of nbdkit's frees the memory of another.  With an arena for each
+   * of them glibc keeps several times the memory in use.
    */
   mallopt (M_ARENA_MAX, 1);
-  /* nbdkit's workers each enlarge a buffer for the largest request so far.  What
-   * glibc maps begins 16 bytes into a page, and from there AMD's processors copy
-   * at 0.6 of their speed, so buffers of common requests stay in the heap.  Larger
-   * ones do not: in the heap each leaves a hole when it grows, a mapping grows in
-   * place.  glibc would move this limit by itself.
+  /* nbdkit's workers each enlarge a buffer for the largest request so far.  A
+   * mapped block of glibc begins 16 bytes into a page, and from there AMD's
+   * processors copy at 0.6 of their speed, so buffers of common requests stay
+   * in the heap.  Larger ones do not: in the heap each leaves a hole when it
+   * grows, a mapping grows in place.  glibc would move this limit by itself.
    */
   mallopt (M_MMAP_THRESHOLD, MAPPED_BYTES);
   mallopt (M_TRIM_THRESHOLD, MiB (1));
   replies_guard ();
   lobby_begin ();
-  tls_begin ();
+  memory_bounded = budget_begin ();
+  memory_bounded = tls_begin () && memory_bounded;
   admin_global_init ();
 }
 
@@ -66,6 +75,7 @@ weft_unload (void)
 {
   tls_end ();
   free (params.disk);
+  free (params.uuid);
   free (params.array);
   free (params.map);
   free (params.service);
@@ -137,35 +147,18 @@ set_part (const char *value)
 }
 
 static int
-set_leases (const char *value)
-{
-  static const char *const kinds[] = { [LESSEE_ADAPTIVE] = "adaptive",
-                                       [LESSEE_NAIVE] = "naive",
-                                       [LESSEE_TOKEN] = "token" };
-
-  leases_given = true;
-  for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-    if (strcmp (value, kinds[i]) == 0) {
-      params.leases_kind = (enum lessee_kind) i;
-      return 0;
-    }
-  nbdkit_error ("leases=%s: give adaptive, naive or token", value);
-  return -1;
-}
-
-static int
 weft_config (const char *key, const char *value)
 {
   static const struct {
     const char *key;
     char **to;
-    enum { PATH, NAME, TEXT } kind;
+    enum { PATH, NAME, TEXT, UUID } kind;
   } strings[] = {
     { "disk", &params.disk, PATH },     { "map", &params.map, PATH },
     { "tls", &params.tls, PATH },       { "array", &params.array, NAME },
     { "node", &params.node, NAME },     { "admin", &params.admin, TEXT },
     { "uri", &params.uri, TEXT },       { "service", &params.service, NAME },
-    { "client", &params.client, PATH },
+    { "client", &params.client, PATH }, { "uuid", &params.uuid, UUID },
   };
   int64_t n;
 
@@ -183,7 +176,7 @@ weft_config (const char *key, const char *value)
       nbdkit_error ("%s=%s: not a name: use 1 to %d of a-z, 0-9 and -, not "
                     "beginning with -",
                     key, value, NAME_BYTES_MAX);
-    else if (value[0] == '\0')
+    else if (strings[i].kind == TEXT && value[0] == '\0')
       nbdkit_error ("%s= is empty", key);
     else if ((*to = strdup (value)) == NULL)
       nbdkit_error ("strdup: %m");
@@ -224,8 +217,6 @@ weft_config (const char *key, const char *value)
   }
   if (strcmp (key, "part") == 0)
     return set_part (value);
-  if (strcmp (key, "leases") == 0)
-    return set_leases (value);
   nbdkit_error ("unknown parameter '%s'; see nbdkit-weft-plugin(1)", key);
   return -1;
 }
@@ -311,8 +302,8 @@ config_service (void)
   if (!yes)
     return 0;
   if (params.takeover) {
-    nbdkit_error ("takeover= has no place beside service=yes: who serves is "
-                  "replaced by weftctl array service %s --move",
+    nbdkit_error ("takeover= cannot be combined with service=yes: to move the "
+                  "service, use weftctl array service %s --move",
                   params.array);
     return -1;
   }
@@ -324,7 +315,7 @@ config_service (void)
   return 0;
 }
 
-/* Who writes while others write does nothing else. */
+/* Check the options of mode=shared, which excludes other modes. */
 static int
 check_shared (void)
 {
@@ -332,15 +323,13 @@ check_shared (void)
   if (part_given && !params.shared)
     nbdkit_error ("part= has no mode=shared: give both, to write a part of an "
                   "array while others write the rest");
-  else if (leases_given && !params.leases)
-    nbdkit_error ("leases= belongs to mode=shared without part=: nobody else "
-                  "has leases");
   else if (params.shared && !params.array)
     nbdkit_error ("mode=shared belongs to array=: only an array that weftd "
                   "knows has several that write");
   else if (params.shared && params.serves)
-    nbdkit_error ("mode=shared has no place beside service=yes: who serves an "
-                  "array writes all of it; leave one of them out");
+    nbdkit_error (
+      "mode=shared cannot be combined with service=yes: the serving node "
+      "writes all of the array; leave one of them out");
   else
     return 0;
   return -1;
@@ -360,8 +349,8 @@ weft_config_complete (void)
     return -1;
   }
   if (params.map && params.admin) {
-    nbdkit_error ("admin= has no place beside map=: a static map knows no "
-                  "weftd; leave one of them out");
+    nbdkit_error ("admin= cannot be combined with map=: an array of a static "
+                  "map has no weftd; leave one of them out");
     return -1;
   }
   if (!params.map && !params.admin) {
@@ -370,8 +359,13 @@ weft_config_complete (void)
     return -1;
   }
   if (params.disk && (params.image_buffer_bytes || params.image_age_ms)) {
-    nbdkit_error ("%s= has no place beside disk=: it belongs to an array",
-                  params.image_buffer_bytes ? "image-buffer" : "image-age");
+    nbdkit_error (
+      "%s= cannot be combined with disk=: it is an option of an array",
+      params.image_buffer_bytes ? "image-buffer" : "image-age");
+    return -1;
+  }
+  if (params.uuid && !params.disk) {
+    nbdkit_error ("uuid= belongs to disk=: it says which disk that is");
     return -1;
   }
   /* Beside array=, too: one unit has both, and there it means nothing. */
@@ -408,6 +402,7 @@ weft_config_complete (void)
 
 #define weft_config_help                                                       \
   "disk=<PATH>             Serve this disk or file as a member.\n"             \
+  "uuid=<UUID>             Only if it is this disk (default: any).\n"          \
   "array=<NAME>            Export the array of this name.\n"                   \
   "service=<NAME>          Export the array of this name, which another\n"     \
   "                        process serves to several hosts.\n"                 \
@@ -421,17 +416,16 @@ weft_config_complete (void)
   "takeover=<BOOL>         Take the array from a host that lives (array).\n"   \
   "mode=<MODE>             shared: write it beside others (array).\n"          \
   "part=<OFFSET>+<LENGTH>  Only this part of it (with mode=shared).\n"         \
-  "leases=<KIND>           How much to get leases of at a time (with "         \
-  "mode=shared).\n"                                                            \
   "image-buffer=<SIZE>     Bytes of images held back (array; default 64M).\n"  \
   "image-age=<MS>          Longest time an image is held (array; default "     \
   "200).\n"                                                                    \
   "io-timeout=<MS>         A member silent for so long is lost (default "      \
   "15000)."
 
-/* A member's request is carried out by the thread that has received it, and there is
- * one for each connection: nbdkit's threads would hand each request's reception on
- * from one to the next.  Who wants several at once has several connections.
+/* A member's request is carried out by the thread that has received it, and
+ * there is one for each connection: nbdkit's threads would hand each request's
+ * reception on from one to the next.  A client that wants several requests at
+ * once has several connections.
  */
 static int
 weft_thread_model (void)
@@ -446,24 +440,35 @@ weft_get_ready (void)
   if (options_read () == -1 || exposure_check_start () == -1)
     return -1;
   if (params.serves && options.readonly) {
-    nbdkit_error ("-r has no place beside service=yes: its clients may ask to "
-                  "read only");
+    nbdkit_error ("-r cannot be combined with service=yes: its clients can ask "
+                  "for read-only access themselves");
     return -1;
   }
   if (params.shared && options.readonly) {
-    nbdkit_error ("-r has no place beside mode=shared: to read, leave mode= "
-                  "and part= out");
+    nbdkit_error ("-r cannot be combined with mode=shared: to read, leave "
+                  "mode= and part= out");
     return -1;
   }
   shortage_prepare ();
+  /* Other members of this host are of the same user, and so are other arrays.  None may
+   * read this process's key, or act as this process.
+   */
+  if (prctl (PR_SET_DUMPABLE, 0, 0, 0, 0) == -1)
+    nbdkit_debug ("weft: PR_SET_DUMPABLE: %m: other processes of its user can "
+                  "read its memory");
   revoked_begin ();
-  return role->get_ready ();
+  if (options.tls_required && !memory_bounded)
+    nbdkit_error ("this nbdkit is not as Weft knows it: memory for requests of "
+                  "other hosts is not bounded, so they may use up this host's; "
+                  "use nbdkit of Debian 12 or 13");
+  made = role->get_ready ();
+  return made ? 0 : -1;
 }
 
 static int
 weft_after_fork (void)
 {
-  int r = role->after_fork ();
+  int r = role->after_fork (made);
 
   if (r == 0)
     notify_ready ();
@@ -473,8 +478,9 @@ weft_after_fork (void)
 static void
 weft_cleanup (void)
 {
-  if (role)
-    role->cleanup ();
+  if (made)
+    role->cleanup (made);
+  made = NULL;
 }
 
 /* The doors of a member open by token only, so it lists none. */
@@ -519,21 +525,33 @@ weft_open (int readonly)
 {
   struct sockaddr_storage sa;
   void *handle = NULL;
+  uint64_t session = 0;
+  bool reads;
 
   replies_open ();
   exposure_peer (&sa);
-  if (exposure_check_client (&sa) == -1 || lobby_leave () == -1)
+  if (exposure_check_client (&sa) == -1 || lobby_leave (tls_client ()) == -1)
     return NULL;
-  handle = role->open (readonly);
-  if (handle == NULL)
-    lobby_return ();
-  return handle;
+  handle = role->open (made, readonly);
+  if (handle) {
+    reads = !role->can_write (handle);
+    if (role->session)
+      session = role->session (handle, &reads);
+    if (lobby_settle (session, reads) == 0) {
+      tls_opened (lobby_caller ());
+      return handle;
+    }
+    role->close (handle);
+  }
+  lobby_return ();
+  return NULL;
 }
 
 static void
 weft_close (void *handle)
 {
-  role->close (handle);
+  if (made) /* nbdkit may close connections when all has ended */
+    role->close (handle);
   lobby_return ();
 }
 

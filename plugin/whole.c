@@ -1,26 +1,28 @@
 /* whole.c: see whole.h.
  *
- * The kernel copies from and to its page cache, and most file systems let a read copy
- * what a write is copying at that moment: the reader gets the beginning of the new
- * sector and the end of the old one.  (Of two writes of one sector the kernel lets one
- * be first, by a lock of the file or of the page.)
+ * The kernel copies from and to its page cache, and most file systems let a
+ * read copy a range that a write is changing at that moment: the reader gets
+ * the beginning of the new sector and the end of the old one.  (Of two writes
+ * of one sector the kernel lets one be first, by a lock of the file or of the
+ * page.)
  *
- * So the disk is cut into spans, and each has a word with two counts: of the changes
- * that are under way there, and of those that have ended.  A read is good if no change
- * was under way when it began and none has begun until it ended.  Else it reads that
- * span again.  Nobody holds a lock meanwhile: a change costs two additions to a word
- * for each span, and a read two looks at it.
+ * So the disk is cut into spans, and each has a word with two counts: of the
+ * changes under way there, and of the changes that have ended.  A read is good
+ * if no change was under way when it began and none has begun until it ended;
+ * otherwise it reads that span again.  No lock is held meanwhile: a change
+ * costs two additions to a word for each span, and a read two looks at it.
  *
- * A read that has come upon changes several times takes a turn, or it might never end
- * where changes follow each other without a gap.  A third count in the word says how
- * many reads do.  From then on no change begins there; one that would, waits, and holds
- * nothing meanwhile, so no two can wait for each other.  Those that are under way are
- * waited for, and one that is made stable at once (FUA) is under way until it is.
+ * A read that has met changes several times takes a turn, or it might never end
+ * where changes follow each other without a gap.  A third count in the word
+ * says how many reads have a turn.  While it is not 0, no change begins there;
+ * a change that waits holds no other span, so no two changes can wait for each
+ * other.  The read waits for the changes under way; a change that is made
+ * stable at once (FUA) is under way until it is stable.
  *
- * Spans of all of the disk share a table.  Where two have one word, a read may be
- * repeated, or wait, without need, and that is all.  A span is larger than a page: a
- * request of 1 MiB has few of them, and in the word of another span there is seldom
- * anybody.
+ * Spans of all of the disk share a table.  If two spans have the same word, a
+ * read may be repeated, or wait, without need; that is the only effect.  A span
+ * is larger than a page: a request of 1 MiB has few of them, and other requests
+ * seldom use the same word.
  */
 
 #include <config.h>
@@ -33,8 +35,8 @@
 #include "common/file.h"
 #include "whole.h"
 
-/* gcc warns that its ThreadSanitizer does not know fences.  What they order here is
- * done by the kernel, where it does not look.
+/* gcc warns that its ThreadSanitizer does not know fences.  The kernel does the
+ * accesses that they order, where it does not look.
  */
 #ifdef __SANITIZE_THREAD__
 #pragma GCC diagnostic ignored "-Wtsan"
@@ -132,7 +134,7 @@ whole_begin (uint64_t offset, uint64_t bytes)
       span = first;
     }
   }
-  /* Whoever sees anything of the change finds it counted. */
+  /* A reader that sees anything of the change finds it counted. */
   atomic_thread_fence (memory_order_release);
 }
 
@@ -158,7 +160,9 @@ whole_write (int fd, const void *buf, size_t bytes, uint64_t offset, int flags)
   int err = 0;
 
   while (err == 0 && bytes > 0) {
-    /* What is made stable is not cut: each part would wait for the disk. */
+    /* A write that is made stable is not cut: each part would wait for the
+     * disk.
+     */
     size_t n = flags ? bytes : part (bytes, offset);
 
     whole_begin (offset, n);

@@ -1,20 +1,22 @@
 /* wire.c: NBD commands and their replies on a plain socket.
  *
- * Sending: commands wait in one queue.  Who pushes sends all of it, what others queue
- * meanwhile as well; so several threads' commands leave in one call, and nobody waits
- * for the socket.
+ * Sending: commands wait in one queue.  A thread that pushes sends all of it,
+ * commands that others queue meanwhile as well; so several threads' commands
+ * leave in one call, and no thread waits for the socket.
  *
- * Receiving: one call takes in all that has come, into a buffer, from where small
- * payloads are copied to their places.  Of a large payload only the beginning comes
- * that way: the rest is received in place, and what follows into the buffer again.
+ * Receiving: one call takes in all bytes that have arrived, into a buffer, from
+ * where small payloads are copied to their places.  Only the beginning of a
+ * large payload comes that way: the rest is received in place, and later bytes
+ * into the buffer again.
  *
- * A command comes to its end when it is sent and answered: a reply may be there before
- * the thread that sent the command has noted so, and a server that answers too early
- * must not have the buffer of a write freed while it is being sent.
+ * A command ends when it is sent and answered: a reply may be there before the
+ * thread that sent the command has noted so, and a server that answers too
+ * early must not have the buffer of a write freed while it is being sent.
  *
- * A server that does not keep to the protocol is hung up on.  What was not answered
- * comes back only with wire_receive, for it is that which writes to the commands'
- * buffers; who finds out elsewhere shuts the socket down.
+ * If a server violates the protocol, its connection is closed.  Unanswered
+ * commands come back only with wire_receive, because only wire_receive writes
+ * to the commands' buffers; other functions that find the violation shut the
+ * socket down.
  */
 
 #include <config.h>
@@ -43,7 +45,7 @@ enum chunk {
   CHUNK_DATA = 1,
   CHUNK_HOLE = 2,
   CHUNK_STATUS = 5,
-  CHUNK_ERROR = 0x8000, /* and whatever has this bit */
+  CHUNK_ERROR = 0x8000, /* and all types with this bit */
 };
 #define CHUNK_DONE 1 /* a flag: the last of its reply */
 
@@ -90,7 +92,7 @@ struct wire {
   bool over;                        /* and nothing will come */
   atomic_bool full;
 
-  /* Of the thread that receives: */
+  /* The receiving thread's own: */
   const char *why; /* nothing is received any more */
   uint8_t head[HOLE_BYTES];
   size_t head_got, head_wanted;
@@ -270,7 +272,7 @@ payload_bytes (const struct slot *s)
   return s->c.type == WIRE_WRITE ? s->c.length : 0;
 }
 
-/* With the lock: the parts of what is to be sent next. */
+/* With the lock: the parts of the next send. */
 static size_t
 gather (const struct wire *w, struct iovec parts[PARTS_MAX])
 {
@@ -461,7 +463,7 @@ set_error (struct slot *s, int error)
     s->error = error;
 }
 
-/* All that a chunk has beside data is there. */
+/* All parts of a chunk except its data are there. */
 static bool
 take_body (struct wire *w)
 {
@@ -601,7 +603,7 @@ give_back (struct wire *w)
 
     if (!s->used || s->open == 0)
       continue;
-    /* What was answered, and not sent, has failed as well. */
+    /* A command that was answered, and not sent, has failed as well. */
     s->error = ENOTCONN;
     s->open = 1;
     slot_close (s, &all);

@@ -1,11 +1,13 @@
 /* wire.h: NBD commands and their replies on a plain socket.
  *
- * libnbd connects, negotiates and hangs up; what lies between is done here, where the
- * connection is not encrypted.  libnbd receives each reply in three or four calls and
- * sends each command in one or two.  Here one call receives whatever has come, and one
- * call sends all that waits to be sent, of whatever threads.
+ * libnbd connects, negotiates and hangs up.  If the connection is not
+ * encrypted, this file does the rest.  libnbd receives each reply in three or
+ * four calls and sends each command in one or two.  Here one call receives all
+ * bytes that have arrived, and one call sends all waiting commands, of all
+ * threads.
  *
- * Threads: any may queue and push; one at a time receives, and it alone ends a wire.
+ * Threads: any may queue and push; one at a time receives, and it alone ends a
+ * wire.
  */
 
 #ifndef WEFT_WIRE_H
@@ -46,8 +48,8 @@ struct wire_calls {
 
 struct wire;
 
-/* The socket is non-blocking and stays the caller's.  `structured`: so was it
- * negotiated.  NULL: out of memory.
+/* The socket is non-blocking and stays the caller's.  `structured`: whether
+ * structured replies were negotiated.  NULL: out of memory.
  */
 struct wire *wire_new (int fd, bool structured, const struct wire_calls *calls);
 

@@ -14,8 +14,8 @@
 #define ADDRESSES_ORIGIN_BYTES 64
 
 bool addresses_is_loopback (const char *address);
-/* What callers are counted by: of IPv6 the network, "2001:db8::/64", for a host has as
- * many addresses out of it as it likes; else the address.
+/* The key by which callers are counted: for IPv6 the network, "2001:db8::/64",
+ * because a host has as many addresses out of it as it likes; else the address.
  */
 void addresses_origin (const char *address,
                        char origin[ADDRESSES_ORIGIN_BYTES]);

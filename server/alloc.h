@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "base/alloc.h"
+#include "base/spares.h"
 
 /* All of these are for the caller to free. */
 void *alloc_bytes (size_t bytes);

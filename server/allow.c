@@ -29,9 +29,9 @@ allow_take (struct fields *f, struct cluster_allow *allow)
   if (fields_has (f, "failover"))
     fields_bool (f, "failover", &allow->failover);
   if (!f->failed && allow->failover && !allow->writable)
-    fields_fail (f, "failover",
-                 "field failover is of use with mode rw alone: who only reads "
-                 "has nothing to take over");
+    fields_fail (
+      f, "failover",
+      "field failover belongs to mode rw: a reader has nothing to take over");
 }
 
 void

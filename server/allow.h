@@ -1,5 +1,5 @@
-/* allow.h: the list of nodes that may attach an array, as JSON: in the API, in the
- * store, and for who serves the array.
+/* allow.h: the list of nodes that may attach an array, as JSON: in the API, in
+ * the store, and for the array's serving process.
  */
 
 #ifndef WEFT_ALLOW_H

@@ -1,16 +1,19 @@
-/* auth-audit.c: the audit trail: who did what, from where, and what came of it.
- * Each line is stored together with what was done; secrets are never in it.
+/* auth-audit.c: the audit trail: each change, its author, the address, and the
+ * result.  Each line is stored together with its change; secrets are never in
+ * it.
  *
- * What administrators did and were refused has a line each.  Whoever else does or
- * tries something again and again must not push that out, nor fill the disk: so what
- * nodes and viewers do and what others were refused have rings of their own, and there
- * a line sums up.  Of one caller's tries of one kind in ten minutes the first ones have
- * lines, and the last of these counts the rest (`times`, `last_at`).  Callers whom
- * nobody knows are told by addresses, of IPv6 by their network; the line has the address
- * of the first try.  When very many callers try, one line counts the tries of one kind by
- * all further ones (`address` null).
+ * Each change and refusal of an administrator has a line.  Repeated requests of
+ * other callers must not push those lines out, nor fill the disk.  So changes
+ * of nodes and viewers, and refusals of all others, have rings of their own,
+ * and there a line sums up: for one caller's tries of one kind in ten minutes
+ * the first ones have lines, and the last of these counts the rest (`times`,
+ * `last_at`). Unknown callers are distinguished by address, for IPv6 by
+ * network; the line has the address of the first try.  When very many callers
+ * try, one line counts the tries of one kind by all further ones (`address`
+ * null).
  *
- * A count is stored with what was done; that of refusals within a minute.
+ * A count of changes is stored with the change; a count of refusals within a
+ * minute.
  */
 
 #include <config.h>
@@ -23,6 +26,7 @@
 #include "common/clock.h"
 #include "addresses.h"
 #include "auth-internal.h"
+#include "fields.h"
 #include "loop.h"
 #include "routes.h"
 #include "common/refuse.h"
@@ -48,7 +52,7 @@ struct count {
   uint64_t since_s;
   unsigned lines;         /* that were written in this period; */
   uint64_t id;            /* the last of them, 0: it is on its way, */
-  unsigned times, stored; /* and what it counts */
+  unsigned times, stored; /* and its count */
   uint64_t last_ms;       /* wall clock */
 };
 
@@ -57,7 +61,7 @@ static struct count counts[COUNTS_MAX]; /* in this order */
 
 /* ---- Lines from the store. ---- */
 
-/* What nodes and viewers do and what others were refused is counted. */
+/* Requests of nodes and viewers, and refusals of others, are counted. */
 static enum audit_ring
 ring_of (const json_t *line)
 {
@@ -93,7 +97,7 @@ is_attach (const struct request *r)
   return strstr (r->route->pattern, "{name}/sessions") != NULL;
 }
 
-/* Who logs out without a login has done nothing. */
+/* Is it a logout without a login?  It changes nothing. */
 static bool
 ends_nothing (const struct request *r, int status)
 {
@@ -101,12 +105,16 @@ ends_nothing (const struct request *r, int status)
          strcmp (r->route->pattern, "/api/v1/logout") == 0;
 }
 
-/* Heartbeats and the like are a node's work, not somebody's decision. */
+/* Heartbeats and the like are a node's work, not somebody's decision, but for an answer
+ * by which the node can read more than before.
+ */
 static bool
 belongs (const struct request *r)
 {
   const struct route *route = r->route;
 
+  if (r->grants)
+    return true;
   if (route->method == NULL || strcmp (route->method, "GET") == 0 ||
       route->asks || r->query.dry_run)
     return false;
@@ -191,27 +199,125 @@ count_of (const struct request *r, int status)
   return c ? c : FURTHER;
 }
 
+static json_t *
+find_line (struct auth *a, uint64_t id)
+{
+  json_t *line = NULL;
+
+  for (int i = 0; i < AUDIT_RINGS && line == NULL; i++)
+    line = ring_line (&a->audit[i], id);
+  return line;
+}
+
+static void
+put_line (struct store_txn *t, uint64_t id, json_t *line)
+{
+  char key[STORE_KEY_BYTES];
+
+  snprintf (key, sizeof key, STORE_NUMBER, id);
+  store_txn_put (t, "audit", key, json_incref (line));
+}
+
 /* Bring a line up to what was counted, and, with t, into the store. */
 static void
 settle (struct auth *a, struct count *c, struct store_txn *t)
 {
-  json_t *line = NULL;
-  char key[STORE_KEY_BYTES];
+  json_t *line;
 
   if (c->id == 0 || c->times == c->stored)
     return;
-  for (int i = 0; i < AUDIT_RINGS && line == NULL; i++)
-    line = ring_line (&a->audit[i], c->id);
+  line = find_line (a, c->id);
   if (line) {
     json_object_set_new (line, "times", text_number (c->times));
     json_object_set_new (line, "last_at", text_time (c->last_ms));
   }
-  if (line && t) {
-    snprintf (key, sizeof key, STORE_NUMBER, c->id);
-    store_txn_put (t, "audit", key, json_incref (line));
-  }
+  if (line && t)
+    put_line (t, c->id, line);
   if (t)
     c->stored = c->times;
+}
+
+/* ---- The audit log.  A line that counts says itself which count is `exported`. ---- */
+
+static bool
+is_exported (const json_t *line)
+{
+  return json_integer_value (json_object_get (line, "times")) ==
+         json_integer_value (json_object_get (line, "exported"));
+}
+
+/* The line must be stored after this. */
+static void export (struct auth *a, struct store_txn *t, uint64_t id,
+                    json_t *line)
+{
+  json_t *times = json_object_get (line, "times");
+
+  audit_log_add (a->log, t, id, line);
+  if (times && audit_log_wanted (a->log))
+    json_object_set_new (line, "exported", json_copy (times));
+}
+
+/* Counting lines go there once in a minute: others must not fill a disk by
+ * them.
+ */
+static void
+export_count (struct auth *a, struct count *c, struct store_txn *t)
+{
+  json_t *line = c->id ? find_line (a, c->id) : NULL;
+
+  if (line == NULL || is_exported (line) || !audit_log_wanted (a->log))
+    return;
+  export (a, t, c->id, line);
+  put_line (t, c->id, line);
+}
+
+struct audit_log *
+auth_audit_log (const struct auth *a)
+{
+  return a->log;
+}
+
+/* The next line in all rings, of which `at` were passed: its ring; NULL: there is none. */
+static const struct ring *
+next_line (const struct auth *a, size_t at[AUDIT_RINGS], size_t *where)
+{
+  int oldest = -1;
+  uint64_t id = UINT64_MAX;
+
+  for (int i = 0; i < AUDIT_RINGS; i++) {
+    const struct ring *r = &a->audit[i];
+    size_t here = (r->first + at[i]) % RING_MAX;
+
+    if (at[i] < r->count && r->lines[here].id < id) {
+      oldest = i;
+      id = r->lines[here].id;
+      *where = here;
+    }
+  }
+  if (oldest == -1)
+    return NULL;
+  at[oldest]++;
+  return &a->audit[oldest];
+}
+
+void
+auth_audit_start (struct auth *a, struct store_txn *t)
+{
+  uint64_t through = audit_log_through (a->log);
+  size_t at[AUDIT_RINGS] = { 0 }, where;
+  const struct ring *r;
+
+  if (!audit_log_wanted (a->log))
+    return;
+  while ((r = next_line (a, at, &where)) != NULL) {
+    uint64_t id = r->lines[where].id;
+    json_t *line = r->lines[where].json;
+
+    if (id <= through && is_exported (line))
+      continue;
+    export (a, t, id, line);
+    put_line (t, id, line);
+  }
 }
 
 /* Count it; returns whether it needs a line of its own. */
@@ -233,19 +339,22 @@ count (struct auth *a, struct store_txn *t, struct request *r, int status,
   }
   c->times++;
   c->last_ms = wall_ms;
-  if (status < 400) /* what was done is never forgotten, nor how often */
+  if (status < 400) /* a change is never forgotten, nor its count */
     settle (a, c, t);
   pthread_mutex_unlock (&lock);
   return new;
 }
 
-/* All of them; t NULL: for who looks. */
+/* All of them; t NULL: for a reader. */
 void
 audit_tick (struct auth *a, struct store_txn *t)
 {
   pthread_mutex_lock (&lock);
-  for (struct count *c = counts; c < counts + COUNTS_MAX; c++)
+  for (struct count *c = counts; c < counts + COUNTS_MAX; c++) {
     settle (a, c, t);
+    if (t)
+      export_count (a, c, t);
+  }
   pthread_mutex_unlock (&lock);
 }
 
@@ -259,12 +368,12 @@ auth_audits_refusal (struct request *r, int status, uint64_t wall_ms)
 
 /* ---- Lines. ---- */
 
-/* What it was about. */
+/* Its subject. */
 static json_t *
 subject_of (const struct request *r)
 {
   const char *pattern = r->route->pattern;
-  char text[4 * NAME_BYTES_MAX + 32];
+  char text[sizeof r->subject + NAME_BYTES_MAX + 32];
 
   if (strstr (pattern, "{member}")) {
     snprintf (text, sizeof text, "%s/%u%s%s", r->name, r->member,
@@ -313,7 +422,7 @@ auth_audit (struct auth *a, struct store_txn *t, struct request *r, int status,
   if (!belongs (r) || ends_nothing (r, status))
     return;
   counted = is_counted (r, status);
-  /* What was refused beforehand was counted then. */
+  /* An earlier refusal was counted then. */
   if (counted && !r->refused.status && !count (a, t, r, status, wall_ms))
     return;
   a->audit_last++;
@@ -322,16 +431,22 @@ auth_audit (struct auth *a, struct store_txn *t, struct request *r, int status,
     further = r->counted >= FURTHER;
   }
   print_action (r, action);
-  line = json_pack ("{so so ss so ss so si}", "at", text_time (wall_ms), "who",
-                    text_or_null (further ? "" : caller->name), "via",
-                    auth_via_word (caller->via), "address",
-                    text_or_null (further ? "" : caller->address), "action",
-                    action, "subject", further ? json_null () : subject_of (r),
-                    "status", status);
+  line = fields_object ((const struct field_value[]) {
+    { "at", text_time (wall_ms) },
+    { "who", text_or_null (further ? "" : caller->name) },
+    { "via", text_string (auth_via_word (caller->via)) },
+    { "address", text_or_null (further ? "" : caller->address) },
+    { "action", text_string (action) },
+    { "subject", further ? json_null () : subject_of (r) },
+    { "status", json_integer (status) },
+    { NULL } });
+  if (!further && caller->process[0])
+    json_object_set_new (line, "process", json_string (caller->process));
   if (counted) {
     json_object_set_new (line, "times", json_integer (1));
     json_object_set_new (line, "last_at", text_time (wall_ms));
   }
+  export (a, t, a->audit_last, line);
   ring_add (&a->audit[ring_of (line)], a->audit_last, line, "audit", t);
 }
 
@@ -344,10 +459,12 @@ auth_audit_view (struct auth *a, uint64_t cursor, unsigned limit)
   audit_tick (a, NULL);
   view = ring_view (a->audit, AUDIT_RINGS, "audit",
                     cursor > 0 ? cursor : UINT64_MAX, limit, NULL, NULL);
-  json_array_foreach (json_object_get (view, "audit"), i, line)
+  json_array_foreach (json_object_get (view, "audit"), i, line) {
+    json_object_del (line, "exported");
     if (json_object_get (line, "times") == NULL) {
       json_object_set_new (line, "times", json_integer (1));
       json_object_set (line, "last_at", json_object_get (line, "at"));
     }
+  }
   return view;
 }

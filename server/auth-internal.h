@@ -1,8 +1,9 @@
-/* auth-internal.h: what the files of auth share.
+/* auth-internal.h: shared by the files of auth.
  *
- * Records, by kind: "user" (key: its name), "login", "token" and "node-token"
- * (key: the hash of the secret, in hex), "certificate" (key: its serial
- * number), "audit" (key: its number), "trust" (key: the node), "ca" (trust.c).
+ * Records, by kind: "user" (key: its name), "login", "token", "node-token"
+ * and "device" (key: the hash of the secret, in hex), "certificate" (key: its serial
+ * number), "audit" (key: its number), "trust" (key: the node), "ca" (trust.c), "revoked"
+ * (auth-revoked.c).
  */
 
 #ifndef WEFT_AUTH_INTERNAL_H
@@ -13,18 +14,23 @@
 #include <bsd/sys/queue.h>
 
 #include "addresses.h"
+#include "audit-log.h"
 #include "auth.h"
-#include "ca.h"
+#include "pki/ca.h"
 #include "ring.h"
-#include "store.h"
-#include "trust.h"
+#include "store/store.h"
+#include "totp.h"
+#include "pki/trust.h"
 
 #define AUTH_USERS_MAX 100
 #define AUTH_TOKENS_MAX 500 /* and as many of nodes */
 #define AUTH_LOGINS_OF_USER_MAX 20
+#define AUTH_DEVICES_OF_USER_MAX 20
 
 #define AUTH_LOGIN_IDLE_MS (UINT64_C (12) * 3600 * 1000)
 #define AUTH_LOGIN_MS (UINT64_C (7) * 24 * 3600 * 1000)
+/* For so long after its last login a device is known. */
+#define AUTH_DEVICE_MS (UINT64_C (90) * 24 * 3600 * 1000)
 #define AUTH_USED_MS (UINT64_C (60) * 1000) /* `used` is stored this often */
 /* For so long after its end a node's certificate is good for getting the next one. */
 #define AUTH_RETURN_MS (UINT64_C (30) * 24 * 3600 * 1000)
@@ -39,45 +45,73 @@ struct auth_password {
   unsigned log_n, r, p;
 };
 
+/* The second factor of a login (totp.h). */
+struct auth_totp {
+  bool on;
+  uint8_t key[TOTP_KEY_BYTES];
+  uint64_t used; /* the step of the last code: each is good for one login */
+};
+
 struct user {
   TAILQ_ENTRY (user) link;
   char name[64];
   enum auth_role role;
   struct auth_password password;
+  struct auth_totp totp;
   uint64_t created;
+  bool
+    doubted; /* of a database that may be an old one, and not confirmed yet */
 };
 
-enum secret_kind { SECRET_LOGIN, SECRET_TOKEN, SECRET_NODE_TOKEN };
+/* SECRET_DEVICE gives no access: its owner has logged in as this user before,
+ * and strangers who try the user's password do not keep the owner out
+ * (auth-limit.h).
+ */
+enum secret_kind {
+  SECRET_LOGIN,
+  SECRET_TOKEN,
+  SECRET_NODE_TOKEN,
+  SECRET_DEVICE
+};
 
 struct secret {
   TAILQ_ENTRY (secret) link;
   enum secret_kind kind;
   uint8_t hash[AUTH_HASH_BYTES];
+  /* The hash of a login's second secret, which the page keeps for its origin
+   * alone: browsers send the cookie, whose hash is in `hash`, to every port of
+   * the host.
+   */
+  uint8_t origin_hash[AUTH_HASH_BYTES];
   char name[64];       /* of the user, the token, or the node ("": any) */
   char by[64];         /* the user who made it; a token goes with its user */
   enum auth_role role; /* of a token */
   uint64_t created, used, expires; /* wall clock, ms; 0: never */
   uint64_t stored_used;
   char
-    addresses[ADDRESSES_BYTES]; /* a node token: what it may be certified for */
+    /* a node token: the addresses that it may be certified for */
+    addresses[ADDRESSES_BYTES];
   bool spent; /* a node token, which is good for one use: it was used */
   bool
     login; /* a token that stands for a login with a password (weftctl login) */
+  bool doubted; /* as a user */
 };
 
 struct certificate {
   TAILQ_ENTRY (certificate) link;
   char serial[AUTH_SERIAL_BYTES];
-  char node[64];
+  char node
+    [64]; /* "": it is on a list that was shown, and no more is known of it */
   uint64_t created, expires;
   uint64_t revoked;  /* since then it is worth nothing; 0: it is good */
   json_t *addresses; /* the node's: a list of text */
   char ca
     [CA_FINGERPRINT_BYTES]; /* by which it is signed; "": the one that was there
                                     before there could be two */
+  char process[CA_PROCESS_BYTES]; /* as of struct ca_names */
 };
 
-/* What a node has said of what it trusts. */
+/* A node's report of the CAs that it trusts. */
 struct truster {
   TAILQ_ENTRY (truster) link;
   char node[64];
@@ -85,11 +119,25 @@ struct truster {
   char ca[CA_FINGERPRINT_BYTES]; /* of the certificate by which it said so */
 };
 
-/* What the audit trail keeps apart, so that nothing of one kind pushes out another. */
+/* The list of what was revoked, and the doubt that there is a newer one. */
+struct auth_doubt {
+  uint64_t number; /* of the list */
+  uint64_t since;  /* wall clock, ms; 0: there is no doubt */
+  /* A newer list that was shown, and by whom; 0: none, weftd was restored or copied. */
+  uint64_t list;
+  char shown_by[AUTH_CALLER_BYTES];
+  char file
+    [STORE_IDENTITY_BYTES]; /* in which the database is; "": an earlier weftd's */
+  bool copied;              /* the doubt began as it was in another one */
+};
+
+/* Lines that the audit trail keeps apart, so that no kind pushes out another.
+ */
 enum audit_ring {
-  AUDIT_CHANGES, /* what people and scripts did, and what administrators tried */
-  AUDIT_WORK,    /* what nodes did */
-  AUDIT_REFUSED, /* what others tried */
+  /* changes by people and scripts, and tries of administrators */
+  AUDIT_CHANGES,
+  AUDIT_WORK,    /* changes by nodes */
+  AUDIT_REFUSED, /* tries of others */
   AUDIT_RINGS
 };
 
@@ -105,32 +153,36 @@ struct auth {
   TAILQ_HEAD (, certificate) certificates; /* revoked ones, too */
   TAILQ_HEAD (, truster) trusters;
   uint64_t revoked_tag;
-  uint64_t backup_wall_ms; /* auth_restored */
+  struct auth_doubt doubt;
   bool setup;
   uint8_t setup_hash[AUTH_HASH_BYTES];
-  const char *setup_file;
+  const char *setup_file; /* NULL: weftd does not serve yet */
+  char setup_url[80];     /* of weftd */
 
   /* The loop's alone. */
   struct ring audit[AUDIT_RINGS];
-  uint64_t audit_last;  /* the number of its last line */
+  uint64_t audit_last; /* the number of its last line */
+  struct audit_log *log;
   char *crl;            /* NULL: not made yet; ... */
   uint64_t crl_tag;     /* ... the list that it is of, ... */
+  uint64_t crl_number;  /* ... its number ... */
   unsigned crl_version; /* ... and trust_version */
 };
 
 /* ---- auth.c: with the lock held, or on the loop's thread. ---- */
 
 /* A new secret: the text for its owner, the hash for us. */
-void auth_secret_make (char text[AUTH_SECRET_BYTES],
-                       uint8_t hash[AUTH_HASH_BYTES]);
-void auth_secret_hash (const char *text, uint8_t hash[AUTH_HASH_BYTES]);
-/* What the page of a login sends with each change. */
-void auth_csrf (const char *secret, char csrf[AUTH_SECRET_BYTES]);
+void auth_words_secret_make (char text[AUTH_SECRET_BYTES],
+                             uint8_t hash[AUTH_HASH_BYTES]);
+void auth_words_secret_hash (const char *text, uint8_t hash[AUTH_HASH_BYTES]);
 
 struct user *auth_user (const struct auth *a, const char *name);
 struct secret *auth_secret (const struct auth *a, enum secret_kind kind,
                             const uint8_t hash[AUTH_HASH_BYTES]);
 struct secret *auth_token (const struct auth *a, const char *name);
+/* The device of this user that has this secret; NULL: it is none, or is known no longer. */
+struct secret *auth_device (const struct auth *a, const char *user,
+                            const char *secret, uint64_t wall_ms);
 /* Is it a token that a script has: not a login, nor the token that stands for one? */
 bool auth_is_script (const struct auth *a, const struct caller *caller);
 /* Until when a token may be valid that this caller makes or deletes: a script's not
@@ -143,57 +195,95 @@ struct certificate *auth_certificate (const struct auth *a, const char *node,
 bool auth_is_own_address (const struct auth *a, const char *address);
 /* Is it good for getting the next one: not revoked, and not expired for too long? */
 bool auth_certificate_returns (const struct certificate *c, uint64_t wall_ms);
-
-/* ---- auth-store.c: the loop's thread; they lock. ---- */
-
-/* Put the object in, or store what has changed of it; takes it over. */
-void auth_put_user (struct auth *a, struct store_txn *t, struct user *u);
-void auth_put_secret (struct auth *a, struct store_txn *t, struct secret *s);
-void auth_put_certificate (struct auth *a, struct store_txn *t,
-                           struct certificate *c);
-void auth_drop_user (struct auth *a, struct store_txn *t, struct user *u);
-void auth_drop_secret (struct auth *a, struct store_txn *t, struct secret *s);
-void auth_drop_certificate (struct auth *a, struct store_txn *t,
-                            struct certificate *c);
-/* These are the node's addresses from now on: its next certificate is for them. */
-void auth_set_addresses (struct auth *a, struct store_txn *t, const char *node,
-                         json_t *addresses);
-/* The CRL; it stays ours. */
-const char *auth_crl (struct auth *a);
-void auth_setup_end (struct auth *a);
 /* Is it known no longer? */
 bool auth_secret_is_over (const struct secret *s, uint64_t wall_ms);
 /* Is it none that lets its owner in: has it expired?  A login, and a token that enrolls a
  * node, that were made while the clock was ahead would be good for too long.
  */
 bool auth_secret_expired (const struct secret *s, uint64_t wall_ms);
+
+/* ---- auth-store.c: the loop's thread; they lock. ---- */
+
+/* Put the object in, or store what has changed of it; takes it over. */
+void auth_store_put_user (struct auth *a, struct store_txn *t, struct user *u);
+void auth_store_put_secret (struct auth *a, struct store_txn *t,
+                            struct secret *s);
+void auth_store_put_certificate (struct auth *a, struct store_txn *t,
+                                 struct certificate *c);
+void auth_store_drop_user (struct auth *a, struct store_txn *t, struct user *u);
+void auth_store_drop_secret (struct auth *a, struct store_txn *t,
+                             struct secret *s);
+void auth_store_drop_certificate (struct auth *a, struct store_txn *t,
+                                  struct certificate *c);
+/* These are the node's addresses from now on: its next certificate is for them. */
+void auth_store_set_addresses (struct auth *a, struct store_txn *t,
+                               const char *node, json_t *addresses);
+/* The CRL; it stays ours. */
+const char *auth_store_crl (struct auth *a);
 /* All logins of a user, but for `but` (NULL: none). */
-void auth_drop_logins (struct auth *a, struct store_txn *t, const char *user,
-                       const uint8_t *but);
-/* All that a user made, for scripts and for nodes. */
-void auth_drop_tokens (struct auth *a, struct store_txn *t, const char *user);
+void auth_store_drop_logins (struct auth *a, struct store_txn *t,
+                             const char *user, const uint8_t *but);
+/* All tokens that a user made, for scripts and for nodes, and the user's
+ * devices.
+ */
+void auth_store_drop_tokens (struct auth *a, struct store_txn *t,
+                             const char *user);
 
 /* A certificate of the node that was not revoked; NULL: there is none. */
 const struct certificate *auth_node_certified (const struct auth *a,
                                                const char *node);
-/* weftd was restored from a backup: was this certificate made after the backup, for a node that has one
- * by the backup?
+/* weftd's database may be an old one: was this certificate made after it, for a node that
+ * has one by the database?
  */
 bool auth_is_later (const struct auth *a, const struct auth_credentials *given);
 
+#define REVOKED_KIND "revoked"
+/* Store the list's number and the doubt. */
+void auth_store_put_revoked (const struct auth *a, struct store_txn *t);
+/* Something was revoked that an older database would bring back: the list is a newer one. */
+void auth_store_revoked (struct auth *a, struct store_txn *t);
+/* This certificate is on the list, or is no longer. */
+void auth_store_note_revoked (struct auth *a, const struct certificate *c);
+
+/* ---- auth-revoked.c: the loop's thread. ---- */
+
+/* Somebody shows a list of what was revoked, as PEM. */
+enum auth_revoked_shown {
+  SHOWN_KNOWN,  /* weftd knows all that is on it */
+  SHOWN_NEWER,  /* it was taken over */
+  SHOWN_FOREIGN /* the cluster's CA has signed no such list */
+};
+enum auth_revoked_shown auth_revoked_shown (struct auth *a, struct store_txn *t,
+                                            const char *pem,
+                                            const struct caller *caller,
+                                            uint64_t wall_ms);
+/* An administrator has looked at all that was revoked. */
+void auth_revoked_confirm (struct auth *a, struct store_txn *t);
+json_t *auth_revoked_view (struct auth *a);
+
+/* ---- auth-setup.c ---- */
+
+void auth_setup_end (struct auth *a);
+
+/* ---- auth-truster.c: the loop's thread. ---- */
+
+bool auth_truster_load (struct auth *a, const char *key, json_t *object);
+/* The node has said that it trusts the CAs of this tag, by a certificate of this CA. */
+void auth_truster_said (struct auth *a, struct store_txn *t, const char *node,
+                        const char *tag, const char *ca);
+void auth_truster_forget (struct auth *a, struct store_txn *t,
+                          const char *node);
+/* Does the node trust the cluster's CAs, and no other CA? */
+bool auth_truster_trusts (const struct auth *a, const char *node);
+/* Does the node show a certificate of the next CA, or, if there is none, of the one? */
+bool auth_truster_renewed (const struct auth *a, const char *node);
+/* Is this CA, named by its fingerprint, trusted now? */
+bool auth_truster_has (const struct auth *a, const char *ca);
+
 /* ---- auth-trust.c: the loop's thread. ---- */
 
-bool trust_load_node (struct auth *a, const char *key, json_t *object);
-/* It has said so. */
-void auth_trust_said (struct auth *a, struct store_txn *t, const char *node,
-                      const char *tag, const char *ca);
-void auth_trust_forget (struct auth *a, struct store_txn *t, const char *node);
-/* Does it trust what is trusted, and nobody else? */
-bool auth_trusts (const struct auth *a, const char *node);
 /* The CA of the node's next certificate. */
 const struct ca *auth_trust_signer (const struct auth *a, const char *node);
-/* Is this CA, named by its fingerprint, trusted now? */
-bool auth_trust_has (const struct auth *a, const char *ca);
 /* Is the node to get another certificate now, in this one's place? */
 bool auth_trust_renews (const struct auth *a, const struct certificate *c,
                         uint64_t wall_ms);
@@ -206,7 +296,7 @@ const struct certificate *auth_trust_outside (const struct auth *a,
                                               const struct ca *ca,
                                               uint64_t wall_ms,
                                               const char **address);
-/* What is signed by another CA than the one is of use no more. */
+/* Certificates of another CA than this one are no longer valid. */
 void auth_trust_drop_old (struct auth *a, struct store_txn *t);
 
 /* ---- auth-audit.c ---- */
@@ -218,12 +308,12 @@ void audit_tick (struct auth *a, struct store_txn *t);
 
 /* ---- auth-password.c: slow; from HTTP threads. ---- */
 
-#define PASSWORD_BYTES_MIN 12
+#define PASSWORD_CHARACTERS_MIN 12
 #define PASSWORD_BYTES_MAX 256
 
 /* Call password_begin before, and password_end after, password_make and
  * password_is.  False: too many wait already.  known: the caller is logged in, or
- * has logged in from this address before.
+ * comes from a device that has logged in before.
  */
 bool password_begin (bool known);
 void password_end (void);

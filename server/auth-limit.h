@@ -6,14 +6,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Before a try.  Returns 0, or the seconds to wait. */
-unsigned limit_take (const char *address, const char *user, uint64_t now_ms);
-/* No password was tried after all: the try does not count. */
-void limit_give_back (const char *address, const char *user, uint64_t now_ms);
-/* The password was right: the try does not count.  For a day this user is known at
- * this address, and not kept out by others who try the user's password elsewhere.
+/* A caller that tries a user's password.  `device` names a login or a device of
+ * the user (SECRET_DEVICE); NULL: a stranger.
  */
-void limit_known (const char *address, const char *user, uint64_t now_ms);
-bool limit_is_known (const char *address, const char *user, uint64_t now_ms);
+struct limit_caller {
+  const char *address, *user, *device;
+};
+
+/* Before a try.  Returns 0, or the seconds to wait. */
+unsigned limit_take (const struct limit_caller *c, uint64_t now_ms);
+/* The password was right, or none was tried after all: the try does not count. */
+void limit_give_back (const struct limit_caller *c, uint64_t now_ms);
 
 #endif /* WEFT_AUTH_LIMIT_H */

@@ -1,7 +1,7 @@
 /* auth-password.c: hashes of passwords, by scrypt: slow and large on purpose,
- * so that a stolen database is of little use.  A few at a time are made; who
- * comes when many wait already is sent away.  Strangers wait apart from those
- * who are known, and behind them: so they keep each other out alone.
+ * so that a stolen database is of little value.  A few are computed at a time;
+ * when many requests wait already, further ones are refused.  Strangers wait in
+ * a queue of their own, behind known callers: so they delay only each other.
  */
 
 #include <config.h>
@@ -54,7 +54,7 @@ password_end (void)
 {
   pthread_mutex_lock (&lock);
   running--;
-  pthread_cond_broadcast (&left); /* who may go on, finds out */
+  pthread_cond_broadcast (&left); /* wake all; one of them may go on */
   pthread_mutex_unlock (&lock);
 }
 

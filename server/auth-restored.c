@@ -1,5 +1,5 @@
-/* auth-restored.c: certificates that nodes got after a backup was made from which weftd was
- * restored.
+/* auth-restored.c: certificates that nodes got after weftd's database was made, which is an
+ * old one: restored from a backup, or put back.
  *
  * Nodes renew their certificates often, so the newest of many are not in a backup that is
  * a day old.  Each was signed by the cluster's CA (TLS has verified that), and names its
@@ -14,14 +14,15 @@
 #include "alloc.h"
 #include "auth-internal.h"
 #include "log.h"
-#include "trust.h"
+#include "pki/trust.h"
 
 bool
 auth_adopt (struct auth *a, struct store_txn *t, const struct caller *caller)
 {
   const struct auth_credentials given = { .node = caller->name,
                                           .serial = caller->serial,
-                                          .until = caller->until };
+                                          .until = caller->until,
+                                          .process = caller->process };
   const struct ca *ca = trust_ca (a->trust), *next = trust_next (a->trust);
   char subject[CA_SUBJECT_BYTES];
   struct certificate *c;
@@ -38,15 +39,17 @@ auth_adopt (struct auth *a, struct store_txn *t, const struct caller *caller)
   snprintf (c->serial, sizeof c->serial, "%s", caller->serial);
   snprintf (c->node, sizeof c->node, "%s", caller->name);
   snprintf (c->ca, sizeof c->ca, "%s", ca_fingerprint (ca));
+  snprintf (c->process, sizeof c->process, "%s", caller->process);
   c->created = caller->until - a->certificate_seconds * 1000;
   c->expires = caller->until;
   c->addresses = json_deep_copy (
     auth_node_certified (a, caller->name)->addresses);
-  auth_put_certificate (a, t, c);
-  log_line (CLUSTER_WARNING,
-            "node %s has a certificate that it got after the backup was made: "
-            "it is taken in; if the node was shut out since, shut it out "
-            "again: weftctl node revoke %s",
-            caller->name, caller->name);
+  auth_store_put_certificate (a, t, c);
+  log_line (
+    CLUSTER_WARNING,
+    "node %s has a certificate that it got after this database was made: "
+    "it is taken in; if the node was shut out since, shut it out "
+    "again: weftctl node revoke %s",
+    caller->name, caller->name);
   return true;
 }

@@ -1,4 +1,4 @@
-/* auth-store.c: what auth keeps, in memory and as records. */
+/* auth-store.c: the data of auth, in memory and as records. */
 
 #include <config.h>
 
@@ -18,17 +18,20 @@
 #include "common/refuse.h"
 #include "text.h"
 
-static const char *const secret_kinds[] = { "login", "token", "node-token" };
+static const char *const secret_kinds[] = { "login", "token", "node-token",
+                                            "device" };
+#define SECRET_KINDS (sizeof secret_kinds / sizeof secret_kinds[0])
 
 bool
 auth_is_kind (const char *kind)
 {
-  for (size_t i = 0; i < 3; i++)
+  for (size_t i = 0; i < SECRET_KINDS; i++)
     if (strcmp (kind, secret_kinds[i]) == 0)
       return true;
   return strcmp (kind, "user") == 0 || strcmp (kind, "certificate") == 0 ||
-         strcmp (kind, "audit") == 0 || strcmp (kind, "trust") == 0 ||
-         strcmp (kind, TRUST_KIND) == 0;
+         strcmp (kind, "audit") == 0 || strcmp (kind, AUDIT_LOG_KIND) == 0 ||
+         strcmp (kind, "trust") == 0 || strcmp (kind, TRUST_KIND) == 0 ||
+         strcmp (kind, REVOKED_KIND) == 0;
 }
 
 /* ---- Fields. ---- */
@@ -43,6 +46,10 @@ static const struct field user_fields[] = {
   { "r", FIELD_NUMBER, AT (password.r), .min = 1, .max = 32 },
   { "p", FIELD_NUMBER, AT (password.p), .min = 1, .max = 16 },
   { "created", FIELD_NUMBER, AT (created) },
+  { "totp", FIELD_BOOL, AT (totp.on), .optional = true },
+  { "totp_key", FIELD_HEX, AT (totp.key), .optional = true },
+  { "totp_used", FIELD_NUMBER, AT (totp.used), .optional = true },
+  { "doubted", FIELD_BOOL, AT (doubted), .optional = true },
   { NULL },
 };
 #undef AT
@@ -57,17 +64,32 @@ static const struct field secret_fields[] = {
   { "spent", FIELD_BOOL, AT (spent) },
   { "addresses", FIELD_TEXT, AT (addresses), .optional = true },
   { "login", FIELD_BOOL, AT (login), .optional = true },
+  { "origin", FIELD_HEX, AT (origin_hash), .optional = true },
+  { "doubted", FIELD_BOOL, AT (doubted), .optional = true },
   { NULL },
 };
 #undef AT
 
 #define AT(member) FIELD_AT (certificate, member)
 static const struct field certificate_fields[] = {
-  { "node", FIELD_NAME, AT (node) },
+  { "node", FIELD_TEXT, AT (node) },
   { "created", FIELD_NUMBER, AT (created) },
   { "expires", FIELD_NUMBER, AT (expires) },
   { "revoked", FIELD_NUMBER, AT (revoked), .optional = true },
   { "ca", FIELD_TEXT, AT (ca), .optional = true },
+  { "process", FIELD_TEXT, AT (process), .optional = true },
+  { NULL },
+};
+#undef AT
+
+#define AT(member) FIELD_AT (auth_doubt, member)
+static const struct field doubt_fields[] = {
+  { "number", FIELD_NUMBER, AT (number) },
+  { "since", FIELD_NUMBER, AT (since) },
+  { "list", FIELD_NUMBER, AT (list) },
+  { "shown_by", FIELD_TEXT, AT (shown_by) },
+  { "file", FIELD_TEXT, AT (file), .optional = true },
+  { "copied", FIELD_BOOL, AT (copied), .optional = true },
   { NULL },
 };
 #undef AT
@@ -75,8 +97,8 @@ static const struct field certificate_fields[] = {
 /* The order in which they were revoked does not matter, nor what was forgotten since:
  * so that the name of the list is the same after a restart.
  */
-static void
-retag (struct auth *a, const struct certificate *c)
+void
+auth_store_note_revoked (struct auth *a, const struct certificate *c)
 {
   uint64_t hash[4];
 
@@ -129,10 +151,12 @@ load_certificate (struct auth *a, struct fields *f, const char *key)
     fields_fail (f, "serial", "its key is no serial number");
   snprintf (c->serial, sizeof c->serial, "%.47s", key);
   fields_take (f, certificate_fields, c);
+  if (!name_valid (c->node) && (c->node[0] || c->revoked == 0))
+    fields_fail (f, "node", "node is no name");
   c->addresses = json_incref (json_object_get (f->object, "addresses"));
   if (!json_is_array (c->addresses))
     fields_fail (f, "addresses", "addresses is no list");
-  retag (a, c);
+  auth_store_note_revoked (a, c);
   TAILQ_INSERT_TAIL (&a->certificates, c, link);
 }
 
@@ -142,19 +166,27 @@ auth_load (struct auth *a, const char *kind, const char *key, const char *json,
 {
   struct fields f;
   json_t *object;
+  int r;
 
   if (strcmp (kind, "audit") == 0)
     return audit_load (a, key, json, why, why_size);
   object = json_loads (json, JSON_REJECT_DUPLICATES, NULL);
+  if (strcmp (kind, AUDIT_LOG_KIND) == 0) {
+    r = audit_log_load (a->log, key, object, why, why_size);
+    json_decref (object);
+    return r;
+  }
   fields_begin (&f, object);
   if (strcmp (kind, "user") == 0)
     load_user (a, &f, key);
   else if (strcmp (kind, "certificate") == 0)
     load_certificate (a, &f, key);
+  else if (strcmp (kind, REVOKED_KIND) == 0)
+    fields_take (&f, doubt_fields, &a->doubt);
   else if (strcmp (kind, TRUST_KIND) == 0 || strcmp (kind, "trust") == 0) {
     bool fine = strcmp (kind, TRUST_KIND) == 0
                   ? trust_load (a->trust, object)
-                  : trust_load_node (a, key, object);
+                  : auth_truster_load (a, key, object);
 
     json_decref (object);
     return fine ? 0 : refuse (why, why_size, "it makes no sense");
@@ -184,14 +216,14 @@ auth_load (struct auth *a, const char *kind, const char *key, const char *json,
   } while (0)
 
 void
-auth_put_user (struct auth *a, struct store_txn *t, struct user *u)
+auth_store_put_user (struct auth *a, struct store_txn *t, struct user *u)
 {
   store_txn_put (t, "user", u->name, fields_json (user_fields, u));
   LIST (a, users, u);
 }
 
 void
-auth_put_secret (struct auth *a, struct store_txn *t, struct secret *s)
+auth_store_put_secret (struct auth *a, struct store_txn *t, struct secret *s)
 {
   char key[STORE_KEY_BYTES];
   json_t *json;
@@ -208,8 +240,24 @@ auth_put_secret (struct auth *a, struct store_txn *t, struct secret *s)
 }
 
 void
-auth_put_certificate (struct auth *a, struct store_txn *t,
-                      struct certificate *c)
+auth_store_put_revoked (const struct auth *a, struct store_txn *t)
+{
+  store_txn_put (t, REVOKED_KIND, "list",
+                 fields_json (doubt_fields, &a->doubt));
+}
+
+void
+auth_store_revoked (struct auth *a, struct store_txn *t)
+{
+  pthread_mutex_lock (&a->lock);
+  a->doubt.number++;
+  pthread_mutex_unlock (&a->lock);
+  auth_store_put_revoked (a, t);
+}
+
+void
+auth_store_put_certificate (struct auth *a, struct store_txn *t,
+                            struct certificate *c)
 {
   json_t *json = fields_json (certificate_fields, c);
 
@@ -219,7 +267,7 @@ auth_put_certificate (struct auth *a, struct store_txn *t,
 }
 
 void
-auth_drop_secret (struct auth *a, struct store_txn *t, struct secret *s)
+auth_store_drop_secret (struct auth *a, struct store_txn *t, struct secret *s)
 {
   char key[STORE_KEY_BYTES];
 
@@ -230,8 +278,8 @@ auth_drop_secret (struct auth *a, struct store_txn *t, struct secret *s)
 }
 
 void
-auth_drop_certificate (struct auth *a, struct store_txn *t,
-                       struct certificate *c)
+auth_store_drop_certificate (struct auth *a, struct store_txn *t,
+                             struct certificate *c)
 {
   const struct certificate *other;
 
@@ -241,9 +289,9 @@ auth_drop_certificate (struct auth *a, struct store_txn *t,
     if (strcmp (other->node, c->node) == 0)
       break;
   if (other == NULL)
-    auth_trust_forget (a, t, c->node);
+    auth_truster_forget (a, t, c->node);
   pthread_mutex_lock (&a->lock);
-  retag (a, c);
+  auth_store_note_revoked (a, c);
   pthread_mutex_unlock (&a->lock);
   json_decref (c->addresses);
   free (c);
@@ -260,28 +308,29 @@ drop_secrets (struct auth *a, struct store_txn *t, enum secret_kind kind,
     if (s->kind == kind &&
         strcmp (kind == SECRET_LOGIN ? s->name : s->by, user) == 0 &&
         (but == NULL || memcmp (s->hash, but, sizeof s->hash) != 0))
-      auth_drop_secret (a, t, s);
+      auth_store_drop_secret (a, t, s);
 }
 
 void
-auth_drop_logins (struct auth *a, struct store_txn *t, const char *user,
-                  const uint8_t *but)
+auth_store_drop_logins (struct auth *a, struct store_txn *t, const char *user,
+                        const uint8_t *but)
 {
   drop_secrets (a, t, SECRET_LOGIN, user, but);
 }
 
 void
-auth_drop_tokens (struct auth *a, struct store_txn *t, const char *user)
+auth_store_drop_tokens (struct auth *a, struct store_txn *t, const char *user)
 {
   drop_secrets (a, t, SECRET_TOKEN, user, NULL);
   drop_secrets (a, t, SECRET_NODE_TOKEN, user, NULL);
+  drop_secrets (a, t, SECRET_DEVICE, user, NULL);
 }
 
 void
-auth_drop_user (struct auth *a, struct store_txn *t, struct user *u)
+auth_store_drop_user (struct auth *a, struct store_txn *t, struct user *u)
 {
-  auth_drop_logins (a, t, u->name, NULL);
-  auth_drop_tokens (a, t, u->name);
+  auth_store_drop_logins (a, t, u->name, NULL);
+  auth_store_drop_tokens (a, t, u->name);
   store_txn_put (t, "user", u->name, NULL);
   DROP (a, users, u);
   OPENSSL_cleanse (u, sizeof *u);
@@ -292,21 +341,25 @@ void
 auth_forget_node (struct auth *a, struct store_txn *t, const char *node)
 {
   struct certificate *c;
+  bool any = false;
 
-  auth_trust_forget (a, t, node);
+  auth_truster_forget (a, t, node);
   TAILQ_FOREACH (c, &a->certificates, link)
     if (c->revoked == 0 && strcmp (c->node, node) == 0) {
       pthread_mutex_lock (&a->lock);
       c->revoked = clock_wall_ms ();
-      retag (a, c);
+      auth_store_note_revoked (a, c);
       pthread_mutex_unlock (&a->lock);
-      auth_put_certificate (a, t, c);
+      auth_store_put_certificate (a, t, c);
+      any = true;
     }
+  if (any)
+    auth_store_revoked (a, t);
 }
 
 void
-auth_set_addresses (struct auth *a, struct store_txn *t, const char *node,
-                    json_t *addresses)
+auth_store_set_addresses (struct auth *a, struct store_txn *t, const char *node,
+                          json_t *addresses)
 {
   struct certificate *c;
   json_t *old;
@@ -318,18 +371,19 @@ auth_set_addresses (struct auth *a, struct store_txn *t, const char *node,
       c->addresses = json_deep_copy (addresses);
       pthread_mutex_unlock (&a->lock);
       json_decref (old);
-      auth_put_certificate (a, t, c);
+      auth_store_put_certificate (a, t, c);
     }
 }
 
 const char *
-auth_crl (struct auth *a)
+auth_store_crl (struct auth *a)
 {
   const struct certificate *c;
   struct ca_revoked *list;
   size_t count = 0, i = 0;
 
   if (a->crl && a->crl_tag == a->revoked_tag &&
+      a->crl_number == a->doubt.number &&
       a->crl_version == trust_version (a->trust))
     return a->crl;
   TAILQ_FOREACH (c, &a->certificates, link)
@@ -339,60 +393,17 @@ auth_crl (struct auth *a)
     if (c->revoked > 0)
       list[i++] = (struct ca_revoked) { c->serial, c->revoked };
   free (a->crl);
-  a->crl = trust_crl (a->trust, list, count);
+  a->crl = trust_crl (a->trust, list, count, a->doubt.number);
   a->crl_version = trust_version (a->trust);
   a->crl_tag = a->revoked_tag;
+  a->crl_number = a->doubt.number;
   free (list);
   return a->crl;
 }
 
-void
-auth_setup_begin (struct auth *a, char secret[AUTH_SECRET_BYTES],
-                  const char *file)
-{
-  pthread_mutex_lock (&a->lock);
-  auth_secret_make (secret, a->setup_hash);
-  a->setup_file = file;
-  a->setup = true;
-  pthread_mutex_unlock (&a->lock);
-}
-
-void
-auth_setup_end (struct auth *a)
-{
-  pthread_mutex_lock (&a->lock);
-  a->setup = false;
-  unlink (a->setup_file);
-  pthread_mutex_unlock (&a->lock);
-}
-
 /* ---- Time. ---- */
 
-bool
-auth_secret_expired (const struct secret *s, uint64_t wall_ms)
-{
-  bool brief = s->kind != SECRET_TOKEN || s->login;
-
-  return (s->expires > 0 && wall_ms >= s->expires) ||
-         (brief && s->created > wall_ms + AUTH_AHEAD_MS);
-}
-
-bool
-auth_secret_is_over (const struct secret *s, uint64_t wall_ms)
-{
-  switch (s->kind) {
-  case SECRET_LOGIN:
-    return auth_secret_expired (s, wall_ms) ||
-           wall_ms >= s->used + AUTH_LOGIN_IDLE_MS;
-  case SECRET_TOKEN: /* shown as expired, until somebody deletes it */
-    return false;
-  case SECRET_NODE_TOKEN:
-    return wall_ms >= s->expires + AUTH_EXPIRED_MS;
-  }
-  abort ();
-}
-
-/* Has the node one that expires later? */
+/* Has the node, or that process of it, one that expires later? */
 static bool
 is_followed (const struct auth *a, const struct certificate *than)
 {
@@ -400,13 +411,14 @@ is_followed (const struct auth *a, const struct certificate *than)
 
   TAILQ_FOREACH (c, &a->certificates, link)
     if (c->revoked == 0 && c->expires > than->expires &&
-        strcmp (c->node, than->node) == 0)
+        strcmp (c->node, than->node) == 0 &&
+        strcmp (c->process, than->process) == 0)
       return true;
   return false;
 }
 
 /* Is it of no use any more?  The clock may be ahead, and what was forgotten would be
- * missed when it is right again: so a node keeps its last one, and what is revoked stays on
+ * missed when it is right again: so a node and each process keep the last one, and what is revoked stays on
  * the list for as long as the CA is trusted that has signed it.
  */
 static bool
@@ -414,7 +426,7 @@ is_useless (const struct auth *a, const struct certificate *c, uint64_t wall_ms)
 {
   if (wall_ms < c->expires + AUTH_RETURN_MS)
     return false;
-  return c->revoked ? !auth_trust_has (a, c->ca) : is_followed (a, c);
+  return c->revoked ? !auth_truster_has (a, c->ca) : is_followed (a, c);
 }
 
 void
@@ -431,13 +443,12 @@ auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms)
     used = s->used;
     pthread_mutex_unlock (&a->lock);
     if (auth_secret_is_over (s, wall_ms))
-      auth_drop_secret (a, t, s);
+      auth_store_drop_secret (a, t, s);
     else if (used > s->stored_used + AUTH_USED_MS)
-      auth_put_secret (a, t, s);
+      auth_store_put_secret (a, t, s);
   }
   audit_tick (a, t);
-  auth_trust_step (a, t, wall_ms);
   TAILQ_FOREACH_SAFE (c, &a->certificates, link, next_c)
     if (is_useless (a, c, wall_ms))
-      auth_drop_certificate (a, t, c);
+      auth_store_drop_certificate (a, t, c);
 }

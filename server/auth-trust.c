@@ -1,14 +1,13 @@
-/* auth-trust.c: a CA takes the other's place: which nodes have learned of it.
+/* auth-trust.c: one CA replaces another: which nodes trust the new one.
  *
- * A node says which CAs are in its folder, by a certificate that it has: a record of
- * kind "trust" (key: its name).  So what is known is what is on its disk, and what it
- * really shows, whatever answers were lost.  Nobody is shown a certificate of the next
- * CA before all trust it, and the former is not taken away before all have one:
+ * No node is given a certificate of the next CA before all nodes trust that CA,
+ * and the former CA stays trusted until all nodes have such a certificate:
  *
- *   TRUST_SPREAD waits for who has a certificate that is good: once it has expired, a
- *   node is believed by nobody until it has asked for the next one, and hears of both.
- *   TRUST_RENEW waits for who could come back at all.  An administrator ends it, and
- *   shuts out first whom that leaves behind.
+ *   TRUST_SPREAD waits for nodes with a valid certificate. A node whose
+ *   certificate has expired asks for the next one before anything else, and then
+ *   gets both CAs.
+ *   TRUST_RENEW waits for all nodes that could come back. An administrator ends
+ *   it, and first shuts out the nodes that are left behind.
  */
 
 #include <config.h>
@@ -18,106 +17,16 @@
 
 #include "alloc.h"
 #include "auth-internal.h"
-#include "base/name.h"
+#include "fields.h"
 #include "log.h"
 #include "text.h"
-
-static struct truster *
-find (const struct auth *a, const char *node)
-{
-  struct truster *r;
-
-  TAILQ_FOREACH (r, &a->trusters, link)
-    if (strcmp (r->node, node) == 0)
-      return r;
-  return NULL;
-}
-
-static void
-put (struct auth *a, const char *node, const char *tag, const char *ca)
-{
-  struct truster *r = find (a, node);
-
-  if (r == NULL) {
-    r = alloc_zeroed (sizeof *r);
-    snprintf (r->node, sizeof r->node, "%s", node);
-    TAILQ_INSERT_TAIL (&a->trusters, r, link);
-  }
-  snprintf (r->tag, sizeof r->tag, "%s", tag);
-  snprintf (r->ca, sizeof r->ca, "%s", ca);
-}
-
-bool
-trust_load_node (struct auth *a, const char *key, json_t *object)
-{
-  const char *tag, *ca;
-
-  if (!name_valid (key) ||
-      json_unpack (object, "{ss ss}", "trusts", &tag, "ca", &ca) == -1)
-    return false;
-  put (a, key, tag, ca);
-  return true;
-}
-
-void
-auth_trust_said (struct auth *a, struct store_txn *t, const char *node,
-                 const char *tag, const char *ca)
-{
-  const struct truster *r = find (a, node);
-
-  if (r && strcmp (r->tag, tag) == 0 && strcmp (r->ca, ca) == 0)
-    return;
-  put (a, node, tag, ca);
-  store_txn_put (t, "trust", node,
-                 json_pack ("{ss ss}", "trusts", tag, "ca", ca));
-}
-
-void
-auth_trust_forget (struct auth *a, struct store_txn *t, const char *node)
-{
-  struct truster *r = find (a, node);
-
-  if (r == NULL)
-    return;
-  store_txn_put (t, "trust", node, NULL);
-  TAILQ_REMOVE (&a->trusters, r, link);
-  free (r);
-}
-
-bool
-auth_trusts (const struct auth *a, const char *node)
-{
-  const struct truster *r = find (a, node);
-
-  return r && strcmp (r->tag, trust_tag (a->trust)) == 0;
-}
-
-/* Does it show a certificate of the next CA, or, where there is none, of the one? */
-static bool
-has_renewed (const struct auth *a, const char *node)
-{
-  const struct truster *r = find (a, node);
-  const struct ca *next = trust_next (a->trust);
-
-  return r && strcmp (r->ca,
-                      ca_fingerprint (next ? next : trust_ca (a->trust))) == 0;
-}
 
 const struct ca *
 auth_trust_signer (const struct auth *a, const char *node)
 {
-  return trust_phase (a->trust) == TRUST_RENEW && auth_trusts (a, node)
+  return trust_phase (a->trust) == TRUST_RENEW && auth_truster_trusts (a, node)
            ? trust_next (a->trust)
            : trust_ca (a->trust);
-}
-
-bool
-auth_trust_has (const struct auth *a, const char *ca)
-{
-  const struct ca *next = trust_next (a->trust);
-
-  return strcmp (ca, ca_fingerprint (trust_ca (a->trust))) == 0 ||
-         (next && strcmp (ca, ca_fingerprint (next)) == 0);
 }
 
 /* A third of its life is over, or it is of a CA whose place another one takes. */
@@ -129,7 +38,8 @@ auth_trust_renews (const struct auth *a, const struct certificate *c,
 
   if (wall_ms + life / 3 * 2 > c->expires)
     return true;
-  return trust_phase (a->trust) == TRUST_RENEW && auth_trusts (a, c->node) &&
+  return trust_phase (a->trust) == TRUST_RENEW &&
+         auth_truster_trusts (a, c->node) &&
          strcmp (c->ca, ca_fingerprint (trust_next (a->trust))) != 0;
 }
 
@@ -148,9 +58,10 @@ is_waited_for (const struct auth *a, const struct certificate *c,
   case TRUST_ONE:
     return false;
   case TRUST_SPREAD:
-    return is_good (c, wall_ms) && !auth_trusts (a, c->node);
+    return is_good (c, wall_ms) && !auth_truster_trusts (a, c->node);
   case TRUST_RENEW:
-    return auth_certificate_returns (c, wall_ms) && !has_renewed (a, c->node);
+    return auth_certificate_returns (c, wall_ms) &&
+           !auth_truster_renewed (a, c->node);
   }
   abort ();
 }
@@ -213,8 +124,23 @@ auth_trust_step (struct auth *a, struct store_txn *t, uint64_t wall_ms)
   free (waits);
 }
 
-/* Those on the CRL stay there: a node may not have heard yet that their CA is of use
- * no more.
+/* Has the node a certificate of this CA? */
+static bool
+has_one_of (const struct auth *a, const char *node, const char *ca)
+{
+  const struct certificate *c;
+
+  TAILQ_FOREACH (c, &a->certificates, link)
+    if (c->revoked == 0 && strcmp (c->ca, ca) == 0 &&
+        strcmp (c->node, node) == 0)
+      return true;
+  return false;
+}
+
+/* Those on the CRL stay there: a node may not have heard yet that their CA is
+ * no longer valid.  A node keeps its last one, which opens nothing any more: by
+ * that a database which is older than the CA knows the node, and takes in the
+ * certificates that it got since (auth_adopt).
  */
 void
 auth_trust_drop_old (struct auth *a, struct store_txn *t)
@@ -223,11 +149,12 @@ auth_trust_drop_old (struct auth *a, struct store_txn *t)
   struct certificate *c, *next;
 
   TAILQ_FOREACH_SAFE (c, &a->certificates, link, next)
-    if (c->revoked == 0 && strcmp (c->ca, one) != 0)
-      auth_drop_certificate (a, t, c);
+    if (c->revoked == 0 && strcmp (c->ca, one) != 0 &&
+        has_one_of (a, c->node, one))
+      auth_store_drop_certificate (a, t, c);
 }
 
-/* ---- What is said of it. ---- */
+/* ---- The state, as JSON. ---- */
 
 static json_t *
 view_one (const struct ca *ca)
@@ -239,10 +166,13 @@ view_one (const struct ca *ca)
     return json_null ();
   ca_subject (ca, subject);
   ca_times (ca, &since, &until);
-  return json_pack ("{ss so so so sb}", "fingerprint", ca_fingerprint (ca),
-                    "subject", text_string (subject), "since",
-                    text_time (since), "until", text_time (until), "bound",
-                    ca_is_constrained (ca));
+  return fields_object ((const struct field_value[]) {
+    { "fingerprint", text_string (ca_fingerprint (ca)) },
+    { "subject", text_string (subject) },
+    { "since", text_time (since) },
+    { "until", text_time (until) },
+    { "bound", json_boolean (ca_is_constrained (ca)) },
+    { NULL } });
 }
 
 static json_t *
@@ -256,9 +186,12 @@ view_nodes_of (struct auth *a, uint64_t wall_ms)
     if (!auth_certificate_returns (c, wall_ms))
       continue;
     if (view == NULL) {
-      view = json_pack ("{ss sb sb sb}", "node", c->node, "trusts",
-                        auth_trusts (a, c->node), "renewed",
-                        has_renewed (a, c->node), "waited_for", 0);
+      view = fields_object ((const struct field_value[]) {
+        { "node", text_string (c->node) },
+        { "trusts", json_boolean (auth_truster_trusts (a, c->node)) },
+        { "renewed", json_boolean (auth_truster_renewed (a, c->node)) },
+        { "waited_for", json_boolean (0) },
+        { NULL } });
       json_object_set_new (seen, c->node, view);
       json_array_append (list, view);
     }
@@ -272,9 +205,11 @@ view_nodes_of (struct auth *a, uint64_t wall_ms)
 json_t *
 auth_trust_view (struct auth *a, uint64_t wall_ms)
 {
-  return json_pack (
-    "{ss so so so so}", "rotation", trust_phase_word (trust_phase (a->trust)),
-    "rotation_since", text_time (trust_since (a->trust)), "ca",
-    view_one (trust_ca (a->trust)), "next", view_one (trust_next (a->trust)),
-    "nodes", view_nodes_of (a, wall_ms));
+  return fields_object ((const struct field_value[]) {
+    { "rotation", text_string (trust_phase_word (trust_phase (a->trust))) },
+    { "rotation_since", text_time (trust_since (a->trust)) },
+    { "ca", view_one (trust_ca (a->trust)) },
+    { "next", view_one (trust_next (a->trust)) },
+    { "nodes", view_nodes_of (a, wall_ms) },
+    { NULL } });
 }

@@ -15,14 +15,15 @@
 #include "text.h"
 
 void
-auth_secret_hash (const char *text, uint8_t hash[AUTH_HASH_BYTES])
+auth_words_secret_hash (const char *text, uint8_t hash[AUTH_HASH_BYTES])
 {
   if (EVP_Digest (text, strlen (text), hash, NULL, EVP_sha256 (), NULL) != 1)
     abort ();
 }
 
 void
-auth_secret_make (char text[AUTH_SECRET_BYTES], uint8_t hash[AUTH_HASH_BYTES])
+auth_words_secret_make (char text[AUTH_SECRET_BYTES],
+                        uint8_t hash[AUTH_HASH_BYTES])
 {
   uint8_t random[32];
 
@@ -32,20 +33,7 @@ auth_secret_make (char text[AUTH_SECRET_BYTES], uint8_t hash[AUTH_HASH_BYTES])
   }
   text_hex_print (random, sizeof random, text);
   OPENSSL_cleanse (random, sizeof random);
-  auth_secret_hash (text, hash);
-}
-
-/* It tells nothing of the secret, and needs no storing. */
-void
-auth_csrf (const char *secret, char csrf[AUTH_SECRET_BYTES])
-{
-  char text[16 + AUTH_SECRET_BYTES];
-  uint8_t hash[AUTH_HASH_BYTES];
-
-  snprintf (text, sizeof text, "weft csrf %s", secret);
-  auth_secret_hash (text, hash);
-  text_hex_print (hash, sizeof hash, csrf);
-  OPENSSL_cleanse (text, sizeof text);
+  auth_words_secret_hash (text, hash);
 }
 
 /* Browsers take the prefix with Secure, without a Domain and from / only. */

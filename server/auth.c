@@ -1,4 +1,4 @@
-/* auth.c: see auth.h: who calls, and may it. */
+/* auth.c: see auth.h: identifies callers and checks their rights. */
 
 #include <config.h>
 
@@ -23,6 +23,7 @@ auth_new (bool no_login, struct trust *trust, const struct ca_names *own,
   a->trust = trust;
   a->own = *own;
   a->certificate_seconds = seconds;
+  a->log = audit_log_new ();
   pthread_mutex_init (&a->lock, NULL);
   TAILQ_INIT (&a->users);
   TAILQ_INIT (&a->secrets);
@@ -60,12 +61,39 @@ auth_free (struct auth *a)
   }
   for (int i = 0; i < AUDIT_RINGS; i++)
     ring_clear (&a->audit[i]);
+  audit_log_free (a->log);
   free (a->crl);
   pthread_mutex_destroy (&a->lock);
   free (a);
 }
 
 /* ---- Finding. ---- */
+
+bool
+auth_secret_expired (const struct secret *s, uint64_t wall_ms)
+{
+  bool brief = s->kind != SECRET_TOKEN || s->login;
+
+  return (s->expires > 0 && wall_ms >= s->expires) ||
+         (brief && s->created > wall_ms + AUTH_AHEAD_MS);
+}
+
+bool
+auth_secret_is_over (const struct secret *s, uint64_t wall_ms)
+{
+  switch (s->kind) {
+  case SECRET_LOGIN:
+    return auth_secret_expired (s, wall_ms) ||
+           wall_ms >= s->used + AUTH_LOGIN_IDLE_MS;
+  case SECRET_TOKEN: /* shown as expired, until somebody deletes it */
+    return false;
+  case SECRET_DEVICE:
+    return auth_secret_expired (s, wall_ms);
+  case SECRET_NODE_TOKEN:
+    return wall_ms >= s->expires + AUTH_EXPIRED_MS;
+  }
+  abort ();
+}
 
 struct user *
 auth_user (const struct auth *a, const char *name)
@@ -99,6 +127,20 @@ auth_token (const struct auth *a, const char *name)
     if (s->kind == SECRET_TOKEN && strcmp (s->name, name) == 0)
       return s;
   return NULL;
+}
+
+struct secret *
+auth_device (const struct auth *a, const char *user, const char *secret,
+             uint64_t wall_ms)
+{
+  uint8_t hash[AUTH_HASH_BYTES];
+  struct secret *s;
+
+  auth_words_secret_hash (secret, hash);
+  s = auth_secret (a, SECRET_DEVICE, hash);
+  return s && strcmp (s->by, user) == 0 && !auth_secret_is_over (s, wall_ms)
+           ? s
+           : NULL;
 }
 
 bool
@@ -149,7 +191,8 @@ auth_certificate_returns (const struct certificate *c, uint64_t wall_ms)
 
 /* ---- Who is it? ---- */
 
-/* With the lock held: what the caller's secret or certificate is worth now. */
+/* With the lock held: the present rights of the caller's secret or certificate.
+ */
 static enum auth_role
 role_now (const struct auth *a, const struct caller *caller, uint64_t wall_ms)
 {
@@ -163,13 +206,15 @@ role_now (const struct auth *a, const struct caller *caller, uint64_t wall_ms)
   case VIA_LOGIN:
     s = auth_secret (a, SECRET_LOGIN, caller->hash);
     u = s && !auth_secret_is_over (s, wall_ms) ? auth_user (a, s->name) : NULL;
-    return u ? u->role : ROLE_NOBODY;
+    return u && !u->doubted ? u->role : ROLE_NOBODY;
   case VIA_TOKEN:
     s = auth_secret (a, SECRET_TOKEN, caller->hash);
-    if (s == NULL || auth_secret_expired (s, wall_ms))
+    if (s == NULL || s->doubted || auth_secret_expired (s, wall_ms))
       return ROLE_NOBODY;
     /* It may not do more than the user whose it is. */
     u = auth_user (a, s->by);
+    if (u && u->doubted)
+      return ROLE_NOBODY;
     return u && u->role < s->role ? u->role : s->role;
   case VIA_CERTIFICATE:
     c = auth_certificate (a, caller->name, caller->serial);
@@ -190,8 +235,10 @@ by_token (struct auth *a, const char *authorization, uint64_t wall_ms,
       "the header Authorization must be: Bearer, a blank, and a "
       "token of weftd's");
   caller->via = VIA_TOKEN;
-  auth_secret_hash (authorization + 7, caller->hash);
+  auth_words_secret_hash (authorization + 7, caller->hash);
   caller->role = role_now (a, caller, wall_ms);
+  if (caller->role == ROLE_NOBODY && a->doubt.since > 0)
+    return text_refuse (refusal, 401, NULL, "unconfirmed", AUTH_UNCONFIRMED);
   if (caller->role == ROLE_NOBODY)
     return text_refuse (
       refusal, 401, NULL, "login-required",
@@ -204,38 +251,28 @@ by_token (struct auth *a, const char *authorization, uint64_t wall_ms,
   return true;
 }
 
-static bool
+/* A caller with only the cookie is nobody, too: browsers send it to programs on
+ * other ports of the host.
+ */
+static void
 by_cookie (struct auth *a, const struct auth_credentials *given,
-           uint64_t wall_ms, struct caller *caller, struct refusal *refusal)
+           uint64_t wall_ms, struct caller *caller)
 {
+  uint8_t hash[AUTH_HASH_BYTES];
   struct secret *s;
 
   caller->via = VIA_LOGIN;
-  auth_secret_hash (given->cookie, caller->hash);
+  auth_words_secret_hash (given->cookie, caller->hash);
+  auth_words_secret_hash (given->origin_secret, hash);
+  s = auth_secret (a, SECRET_LOGIN, caller->hash);
+  if (s == NULL || CRYPTO_memcmp (s->origin_hash, hash, sizeof hash) != 0)
+    return;
   caller->role = role_now (a, caller, wall_ms);
   if (caller->role == ROLE_NOBODY)
-    return true; /* an old cookie makes nobody worse than nobody */
-  s = auth_secret (a, SECRET_LOGIN, caller->hash);
+    return;
   strcpy (caller->name, s->name);
   strcpy (caller->owner, s->name);
-  auth_csrf (given->cookie, caller->csrf);
-  if (given->changes &&
-      (given->csrf == NULL || strlen (given->csrf) != strlen (caller->csrf) ||
-       CRYPTO_memcmp (given->csrf, caller->csrf, strlen (caller->csrf)) != 0))
-    return text_refuse (
-      refusal, 403, NULL, "csrf",
-      "a change by a logged-in page needs the header X-Weft-CSRF, "
-      "as GET /api/v1/me gives it: load the page again");
   s->used = wall_ms;
-  return true;
-}
-
-void
-auth_restored (struct auth *a, uint64_t backup_wall_ms)
-{
-  pthread_mutex_lock (&a->lock);
-  a->backup_wall_ms = backup_wall_ms;
-  pthread_mutex_unlock (&a->lock);
 }
 
 const struct certificate *
@@ -254,12 +291,14 @@ auth_is_later (const struct auth *a, const struct auth_credentials *given)
 {
   const struct certificate *c;
 
-  if (a->backup_wall_ms == 0 || auth_node_certified (a, given->node) == NULL)
+  if (a->doubt.since == 0 || auth_node_certified (a, given->node) == NULL)
     return false;
   /* Each one is valid for longer than those before. */
   TAILQ_FOREACH (c, &a->certificates, link)
     if (strcmp (c->serial, given->serial) == 0 ||
-        (strcmp (c->node, given->node) == 0 && c->expires >= given->until))
+        (strcmp (c->node, given->node) == 0 &&
+         strcmp (c->process, given->process) == 0 &&
+         c->expires >= given->until))
       return false;
   return true;
 }
@@ -275,6 +314,7 @@ by_certificate (struct auth *a, const struct auth_credentials *given,
   caller->via = VIA_CERTIFICATE;
   snprintf (caller->name, sizeof caller->name, "%s", given->node);
   snprintf (caller->serial, sizeof caller->serial, "%s", given->serial);
+  snprintf (caller->process, sizeof caller->process, "%s", given->process);
   caller->role = role_now (a, caller, wall_ms);
   if (caller->role != ROLE_NOBODY)
     return true;
@@ -285,8 +325,10 @@ by_certificate (struct auth *a, const struct auth_credentials *given,
     return true;
   }
   caller->late = c && auth_certificate_returns (c, wall_ms);
+  /* An expired one may be unknown because the node has got the next. */
   return caller->late ||
-         text_refuse (refusal, 401, NULL, "login-required", AUTH_REVOKED);
+         text_refuse (refusal, 401, NULL, "login-required",
+                      wall_ms < given->until ? AUTH_REVOKED : AUTH_EXPIRED);
 }
 
 bool
@@ -305,14 +347,24 @@ auth_recognise (struct auth *a, const struct auth_credentials *given,
   pthread_mutex_lock (&a->lock);
   if (given->authorization)
     fine = by_token (a, given->authorization, wall_ms, caller, refusal);
-  else if (given->cookie)
-    fine = by_cookie (a, given, wall_ms, caller, refusal);
+  else if (given->cookie && given->origin_secret)
+    by_cookie (a, given, wall_ms, caller);
   if (fine && caller->role == ROLE_NOBODY && given->serial)
     fine = by_certificate (a, given, wall_ms, caller, refusal);
   pthread_mutex_unlock (&a->lock);
   if (caller->role == ROLE_NOBODY)
     caller->via = VIA_NONE;
   return fine;
+}
+
+/* Does this kind of process call it?  Whether it is that process is seen when the body is. */
+static bool
+is_for_process (const struct route *route, const char *process)
+{
+  size_t n = strcspn (process, ":");
+
+  return route->process && strlen (route->process) == n &&
+         strncmp (route->process, process, n) == 0;
 }
 
 bool
@@ -325,6 +377,8 @@ auth_may (struct auth *a, const struct caller *caller,
     who = strcmp (route->method, "GET") == 0 ? WHO_VIEWER : WHO_ADMIN;
   if (who == WHO_ANYBODY || caller->role == ROLE_ADMIN)
     return true;
+  if (caller->process[0] && !is_for_process (route, caller->process))
+    return text_refuse (refusal, 403, NULL, "forbidden", AUTH_OF_PROCESS);
   if (caller->late)
     return route->late ||
            text_refuse (refusal, 401, NULL, "login-required", AUTH_EXPIRED);
@@ -361,6 +415,22 @@ auth_still (struct auth *a, const struct caller *caller, uint64_t wall_ms)
 }
 
 bool
+auth_still_answered (struct auth *a, const struct caller *caller,
+                     uint64_t wall_ms)
+{
+  const struct certificate *c;
+  bool r;
+
+  if (caller->via != VIA_CERTIFICATE)
+    return auth_still (a, caller, wall_ms);
+  pthread_mutex_lock (&a->lock);
+  c = auth_certificate (a, caller->name, caller->serial);
+  r = c && auth_certificate_returns (c, wall_ms);
+  pthread_mutex_unlock (&a->lock);
+  return r;
+}
+
+bool
 auth_setup_required (struct auth *a)
 {
   bool r;
@@ -386,14 +456,15 @@ auth_node_certificate (struct auth *a, const char *node,
 
   pthread_mutex_lock (&a->lock);
   TAILQ_FOREACH (c, &a->certificates, link)
-    if (c->revoked == 0 && strcmp (c->node, node) == 0 && c->expires > latest)
+    if (c->revoked == 0 && strcmp (c->node, node) == 0 &&
+        c->process[0] == '\0' && c->expires > latest)
       latest = c->expires;
   pthread_mutex_unlock (&a->lock);
   *expires_wall_ms = latest;
   return latest > 0;
 }
 
-/* Of all certificates that the node has: one is as good as the others. */
+/* All certificates of the node: they are equivalent. */
 json_t *
 auth_node_addresses (struct auth *a, const char *node)
 {
@@ -412,15 +483,4 @@ auth_node_addresses (struct auth *a, const char *node)
   pthread_mutex_unlock (&a->lock);
   json_decref (seen);
   return list;
-}
-
-uint64_t
-auth_revoked_tag (struct auth *a)
-{
-  uint64_t tag;
-
-  pthread_mutex_lock (&a->lock);
-  tag = a->revoked_tag;
-  pthread_mutex_unlock (&a->lock);
-  return tag;
 }

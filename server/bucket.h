@@ -14,8 +14,8 @@ struct bucket {
   uint64_t at_ms;   /* as of then */
 };
 
-/* This key's, of `count` in all, as of now.  One that is full again is as good as none;
- * where all are in use the fullest must go.
+/* The bucket of this key, of `count` in all, as of now.  A bucket that is full
+ * again is free; if all are in use the fullest must go.
  */
 struct bucket *bucket_find (struct bucket buckets[], size_t count,
                             const char *key, uint64_t now_ms);

@@ -128,6 +128,25 @@ crowd_of (const char *address)
   return hash (key);
 }
 
+static unsigned threads;
+static pthread_once_t threads_known = PTHREAD_ONCE_INIT;
+
+static void
+know_threads (void)
+{
+  const char *text = getenv ("WEFT_THREADS");
+  unsigned long n = text ? strtoul (text, NULL, 10) : 0;
+
+  threads = n > SPARE && n < DOORMAN_THREADS ? n : DOORMAN_THREADS;
+}
+
+unsigned
+doorman_threads (void)
+{
+  pthread_once (&threads_known, know_threads);
+  return threads;
+}
+
 static bool
 admit (int fd, const struct sockaddr *from, socklen_t length)
 {
@@ -143,7 +162,7 @@ admit (int fd, const struct sockaddr *from, socklen_t length)
   pthread_mutex_lock (&lock);
   leave (&guests[fd]);
   while (waiting >= WAITING_MAX ||
-         (waiting > 0 && waiting + busy >= DOORMAN_THREADS - SPARE))
+         (waiting > 0 && waiting + busy >= doorman_threads () - SPARE))
     shut_out_one ();
   new.since = ++turns;
   guests[fd] = new;
@@ -261,7 +280,7 @@ doorman_end_fd (int fd)
   pthread_mutex_unlock (&lock);
 }
 
-/* Nobody can be met from now on, and whoever is read from has said all. */
+/* Accept no connection from now on, and read no further request. */
 void
 doorman_close (void)
 {

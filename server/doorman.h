@@ -20,11 +20,14 @@
 
 #define DOORMAN_THREADS 1536
 
+/* So many threads civetweb has: DOORMAN_THREADS, or fewer, as $WEFT_THREADS says. */
+unsigned doorman_threads (void);
+
 /* weftd begins (busy) or ends to work for this connection. */
 void doorman_busy (struct mg_connection *conn, bool busy);
 
-/* Who calls on this connection is known now.  (Of one caller only so many are spared:
- * quota.h.)
+/* The caller of this connection is known now.  (One caller has a limited number
+ * of protected connections: quota.h.)
  */
 void doorman_know (struct mg_connection *conn, const struct caller *caller);
 

@@ -10,6 +10,7 @@
 
 #include "allow.h"
 #include "etag.h"
+#include "fields.h"
 #include "routes.h"
 #include "text.h"
 #include "views.h"
@@ -30,23 +31,28 @@ etag_array (struct loop *l, const struct request *r)
     const struct cluster_member *member = &a->rec.member[m];
 
     json_array_append_new (
-      members,
-      json_pack ("{so so sb sb so so}", "disk", text_uuid (member->disk),
-                 "next_disk", text_uuid_or_null (member->next_disk), "held",
-                 member->held, "paused", member->paused, "floor",
-                 text_number (member->floor), "ceiling",
-                 text_number (member->ceiling)));
+      members, fields_object ((const struct field_value[]) {
+                 { "disk", text_uuid (member->disk) },
+                 { "next_disk", text_uuid_or_null (member->next_disk) },
+                 { "held", json_boolean (member->held) },
+                 { "paused", json_boolean (member->paused) },
+                 { "floor", text_number (member->floor) },
+                 { "ceiling", text_number (member->ceiling) },
+                 { NULL } }));
   }
-  return json_pack (
-    "{so so so so so so so}", "uuid", text_uuid (a->rec.uuid), "spare_after_ms",
-    text_number (a->rec.spare_after_ms), "slow_out_ms",
-    text_number (a->rec.slow_out_ms), "members", members, "spares",
-    view_spares (c, a), "service",
-    fields_names_json (a->rec.service_node, a->rec.service_nodes), "allow",
-    allow_json (&a->rec.allow));
+  return fields_object ((const struct field_value[]) {
+    { "uuid", text_uuid (a->rec.uuid) },
+    { "spare_after_ms", text_number (a->rec.spare_after_ms) },
+    { "slow_out_ms", text_number (a->rec.slow_out_ms) },
+    { "members", members },
+    { "spares", view_spares (c, a) },
+    { "service",
+      fields_names_json (a->rec.service_node, a->rec.service_nodes) },
+    { "allow", allow_json (&a->rec.allow) },
+    { NULL } });
 }
 
-/* Of a node nothing may have been said yet. */
+/* A node may have no settings yet. */
 json_t *
 etag_node (struct loop *l, const struct request *r)
 {
@@ -67,12 +73,14 @@ etag_disk (struct loop *l, const struct request *r)
 
   if (d == NULL)
     return NULL;
-  return json_pack ("{so ss so so so sI}", "uuid", text_uuid (d->rec.uuid),
-                    "moves_to", d->rec.moves_to, "release",
-                    text_uuid_or_null (d->rec.release), "spare_of",
-                    text_uuid_or_null (d->rec.spare_of), "array",
-                    d->array ? text_uuid (d->array->rec.uuid) : json_null (),
-                    "position", (json_int_t) d->position);
+  return fields_object ((const struct field_value[]) {
+    { "uuid", text_uuid (d->rec.uuid) },
+    { "moves_to", text_string (d->rec.moves_to) },
+    { "release", text_uuid_or_null (d->rec.release) },
+    { "spare_of", text_uuid_or_null (d->rec.spare_of) },
+    { "array", d->array ? text_uuid (d->array->rec.uuid) : json_null () },
+    { "position", json_integer (d->position) },
+    { NULL } });
 }
 
 /* "": the thing does not exist. */

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bounds.h"
@@ -64,7 +65,7 @@ fields_result (const struct fields *f, char *why, size_t why_size)
   return f->failed ? refuse (why, why_size, "%s", f->why) : 0;
 }
 
-/* What failed first is kept: a value that is missing may be found wrong again. */
+/* The first failure is kept: a missing value may fail again later. */
 const json_t *
 fields_get (struct fields *f, const char *name)
 {
@@ -464,6 +465,17 @@ fields_take (struct fields *f, const struct field *table, void *to)
       break;
     }
   }
+}
+
+json_t *
+fields_object (const struct field_value *table)
+{
+  json_t *object = json_object ();
+
+  for (; table->name; table++)
+    if (json_object_set_new (object, table->name, table->value) == -1)
+      abort ();
+  return object;
 }
 
 json_t *

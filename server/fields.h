@@ -1,6 +1,6 @@
-/* fields.h: reading a JSON object strictly, field by field.
+/* fields.h: JSON objects, field by field: read strictly, or made.
  *
- * Every function returns nothing: the first thing that is wrong is kept, with
+ * Every function that reads returns nothing: the first thing that is wrong is kept, with
  * the field's name and a sentence, and all later calls do nothing.
  */
 
@@ -22,7 +22,7 @@ struct fields {
   const char *seen[FIELDS_MAX];
   size_t seen_count;
   bool failed;
-  char field[80]; /* what is wrong, */
+  char field[80]; /* the error, */
   char why[256];  /* and how: a sentence */
 };
 
@@ -52,7 +52,7 @@ void fields_uri (struct fields *f, const char *name, char *text, size_t size);
 void fields_hex (struct fields *f, const char *name, uint8_t *bytes,
                  size_t count);
 void fields_uuid (struct fields *f, const char *name, uint8_t uuid[16]);
-/* parse gives -1 for a word that it does not know; `words` is said then. */
+/* parse gives -1 for an unknown word; the error then lists `words`. */
 void fields_word (struct fields *f, const char *name,
                   int (*parse) (const char *word), const char *words,
                   int *value);
@@ -104,13 +104,25 @@ void fields_take (struct fields *f, const struct field *table, void *to);
 /* The object that fields_take would read. */
 json_t *fields_json (const struct field *table, const void *from);
 
+/* ---- Objects of values that are made for the reader. ---- */
+
+struct field_value {
+  const char *name;
+  json_t *value;
+};
+
+/* The object of these values, which it takes over.  The table ends with a field without a
+ * name.
+ */
+json_t *fields_object (const struct field_value *table);
+
 /* ---- Other values. ---- */
 
 /* The value, for the caller to look into; NULL: it is missing, and that failed. */
 const json_t *fields_get (struct fields *f, const char *name);
 /* Begin with the object that is the value of a field.  False: it is none. */
 bool fields_enter (struct fields *f, const char *name, struct fields *inner);
-/* What failed in it has failed in f. */
+/* A failure in it is a failure of f. */
 void fields_leave (struct fields *f, const char *name,
                    const struct fields *inner);
 

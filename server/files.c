@@ -96,11 +96,11 @@ send_file (struct mg_connection *conn, int fd, const struct stat *st,
   snprintf (headers, sizeof headers, "Cache-Control: no-cache\r\nETag: %s\r\n",
             etag);
   if (had && strcmp (had, etag) == 0)
-    return http_send (conn, 304, type_of (name), headers, "", 0);
+    return http_reply_send (conn, 304, type_of (name), headers, "", 0);
   data = alloc_bytes (length + 1);
   while (done < length && (n = read (fd, data + done, length - done)) > 0)
     done += (size_t) n;
-  r = http_send (conn, 200, type_of (name), headers, data, done);
+  r = http_reply_send (conn, 200, type_of (name), headers, data, done);
   free (data);
   return r;
 }
@@ -112,10 +112,10 @@ files_serve (struct mg_connection *conn, const char *file, const char *name)
   struct stat st;
 
   if (fd == -1)
-    return http_not_found (conn, name);
+    return http_reply_not_found (conn, name);
   if (fstat (fd, &st) == -1 || !S_ISREG (st.st_mode) ||
       st.st_size > FILE_BYTES_MAX)
-    r = http_not_found (conn, name);
+    r = http_reply_not_found (conn, name);
   else
     r = send_file (conn, fd, &st, name);
   close (fd);
@@ -138,7 +138,7 @@ serve_vendor (struct mg_connection *conn, const char *path)
         return files_serve (conn, file, path);
     }
   }
-  return http_not_found (conn, path);
+  return http_reply_not_found (conn, path);
 }
 
 int
@@ -151,11 +151,11 @@ files_serve_path (struct mg_connection *conn, const char *ui_dir,
   if (path[0] == '\0')
     path = "index.html";
   if (!is_safe (path))
-    return http_not_found (conn, "this path");
+    return http_reply_not_found (conn, "this path");
   if (strncmp (path, "vendor/", 7) == 0)
     return serve_vendor (conn, path + 7);
   if ((size_t) snprintf (file, sizeof file, "%s/%s", ui_dir, path) >=
       sizeof file)
-    return http_not_found (conn, "this path");
+    return http_reply_not_found (conn, "this path");
   return files_serve (conn, file, path);
 }

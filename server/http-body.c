@@ -1,4 +1,4 @@
-/* http-body.c: what a request brings along: its parameters and its body. */
+/* http-body.c: the parameters and the body of a request. */
 
 #include <config.h>
 
@@ -19,17 +19,21 @@
 /* A heartbeat about an array of 128 members has some 5,000. */
 #define JSON_VALUES_MAX 16384
 
-/* Of a session that says all its leases, three values each. */
+/* The values of a session that declares all its leases, three values each. */
 #define LARGE_VALUES_MAX (4 * (ARRAY_LEASES_MAX + SESSION_LEASES_MAX))
 #define LARGE_BYTES_MAX (4 << 20)
 
-/* Of who is not logged in: a name and a password, or a request for a certificate. */
+/* The body of a caller without a login: a name and a password, or a request for
+ * a certificate.
+ */
 #define STRANGER_BYTES_MAX (32 << 10)
 #define STRANGER_VALUES_MAX 64
 
-/* Who sends a little too much shall hear it; who sends without end is left. */
+/* A caller that sends a little too much gets an answer; a caller that sends
+ * without end is cut off.
+ */
 int
-http_refuse_body (struct mg_connection *conn, int status, const char *code,
+http_body_refuse (struct mg_connection *conn, int status, const char *code,
                   const char *extra, const char *why)
 {
   char headers[128];
@@ -38,26 +42,34 @@ http_refuse_body (struct mg_connection *conn, int status, const char *code,
 
   mg_disable_connection_keep_alive (conn);
   snprintf (headers, sizeof headers, "Connection: close\r\n%s", extra);
-  http_refuse (conn, status, NULL, code, headers, "%s", why);
+  http_reply_refuse (conn, status, NULL, code, headers, "%s", why);
   while (left > 0 && (n = mg_read (conn, some, sizeof some)) > 0)
     left -= n;
   return status;
 }
 
-/* What is wrong with the headers that say where the body ends; NULL: nothing.  Two
- * readers of an ambiguous request could find its end in two places, and the second would
- * take the rest of the body for another request (RFC 9112, 6.3 and 11.2).
+/* The error in the headers that say where the body ends, and for which host the
+ * request is; NULL: none.  Two readers of an ambiguous request could find its
+ * end in two places, and the second would take the rest of the body for another
+ * request (RFC 9112, 3.2, 6.3 and 11.2).
  */
 static const char *
 framing_fault (const struct mg_request_info *info)
 {
-  unsigned lengths = 0, encodings = 0;
+  const int headers_max = sizeof info->http_headers /
+                          sizeof info->http_headers[0];
+  unsigned lengths = 0, encodings = 0, hosts = 0;
 
+  /* civetweb drops the headers after its last place, and does not report that. */
+  if (info->num_headers >= headers_max)
+    return "the request has too many headers: 63 at most";
   for (int i = 0; i < info->num_headers; i++) {
     const char *name = info->http_headers[i].name;
     const char *value = info->http_headers[i].value;
 
-    if (strcasecmp (name, "Content-Length") == 0) {
+    if (strcasecmp (name, "Host") == 0)
+      hosts++;
+    else if (strcasecmp (name, "Content-Length") == 0) {
       lengths++;
       if (*value == '\0' || value[strspn (value, "0123456789")] != '\0')
         return "Content-Length is not a number of bytes";
@@ -68,6 +80,8 @@ framing_fault (const struct mg_request_info *info)
         return "weftd knows no Transfer-Encoding but chunked";
     }
   }
+  if (hosts > 1)
+    return "the request has more than one Host";
   if (lengths > 1)
     return "the request has more than one Content-Length";
   if (encodings > 1)
@@ -80,12 +94,12 @@ framing_fault (const struct mg_request_info *info)
 }
 
 bool
-http_refuse_framing (struct mg_connection *conn)
+http_body_refuse_framing (struct mg_connection *conn)
 {
   const char *fault = framing_fault (mg_get_request_info (conn));
 
   if (fault)
-    http_refuse_body (conn, 400, NULL, "", fault);
+    http_body_refuse (conn, 400, NULL, "", fault);
   return fault != NULL;
 }
 
@@ -95,7 +109,7 @@ refuse_too_long (struct mg_connection *conn, size_t most)
   char why[80];
 
   snprintf (why, sizeof why, "the body is longer than %zu bytes", most);
-  http_refuse_body (conn, 413, NULL, "", why);
+  http_body_refuse (conn, 413, NULL, "", why);
 }
 
 /* Is it said beforehand that it is too long?  True: refused. */
@@ -108,8 +122,8 @@ announced_too_long (struct mg_connection *conn, size_t most)
   return true;
 }
 
-/* After `length` bytes, of which mg_read gave `last` at last.  What is left of
- * half a body must not be taken for a request.  False: refused.
+/* After `length` bytes, of which mg_read gave `last` last.  The rest of half a
+ * body must not be taken for a request.  False: refused.
  */
 static bool
 is_whole (struct mg_connection *conn, size_t length, size_t most, int last)
@@ -119,10 +133,10 @@ is_whole (struct mg_connection *conn, size_t length, size_t most, int last)
   if (length > most)
     refuse_too_long (conn, most);
   else if (last < 0)
-    http_refuse_body (conn, 400, NULL, "",
+    http_body_refuse (conn, 400, NULL, "",
                       "the body did not come, or its chunks are damaged");
   else if (told > 0 && length < (size_t) told)
-    http_refuse_body (conn, 400, NULL, "",
+    http_body_refuse (conn, 400, NULL, "",
                       "the body ended before its Content-Length");
   else
     return true;
@@ -183,7 +197,7 @@ too_much (const char *body, size_t length, unsigned values_max)
 }
 
 bool
-http_take_body (struct mg_connection *conn, struct request *r)
+http_body_take (struct mg_connection *conn, struct request *r)
 {
   const char *type = mg_get_header (conn, "Content-Type");
   json_error_t error;
@@ -204,19 +218,21 @@ http_take_body (struct mg_connection *conn, struct request *r)
   query_take_body (&r->query, body, length);
   if (type == NULL || strcspn (type, "; \t") != 16 ||
       strncasecmp (type, "application/json", 16) != 0)
-    http_refuse (conn, 415, NULL, NULL, "",
-                 "the body must be JSON: give Content-Type: application/json");
+    http_reply_refuse (
+      conn, 415, NULL, NULL, "",
+      "the body must be JSON: give Content-Type: application/json");
   else if (too_much (body, length, values_max))
-    http_refuse (conn, 400, NULL, NULL, "",
-                 "the body is nested more than %d deep, or has more than %u "
-                 "values",
-                 JSON_DEPTH_MAX, values_max);
+    http_reply_refuse (
+      conn, 400, NULL, NULL, "",
+      "the body is nested more than %d deep, or has more than %u "
+      "values",
+      JSON_DEPTH_MAX, values_max);
   else {
     json = json_loadb (body, length, JSON_REJECT_DUPLICATES, &error);
     if (json == NULL)
-      http_refuse (conn, 400, NULL, NULL, "",
-                   "the body is no JSON: %.150s, in line %d", error.text,
-                   error.line);
+      http_reply_refuse (conn, 400, NULL, NULL, "",
+                         "the body is no JSON: %.150s, in line %d", error.text,
+                         error.line);
   }
   OPENSSL_cleanse (body, length); /* there may be a password in it */
   free (body);
@@ -226,13 +242,14 @@ http_take_body (struct mg_connection *conn, struct request *r)
   r->route->parse (&f, r);
   json_decref (json);
   if (f.failed)
-    http_refuse (conn, f.field[0] ? 422 : 400, f.field, NULL, "", "%s", f.why);
+    http_reply_refuse (conn, f.field[0] ? 422 : 400, f.field, NULL, "", "%s",
+                       f.why);
   return !f.failed;
 }
 
 /* It is never held, so that strangers can't fill the memory. */
 bool
-http_drop_body (struct mg_connection *conn)
+http_body_drop (struct mg_connection *conn)
 {
   char some[4096];
   size_t length = 0;
@@ -247,8 +264,8 @@ http_drop_body (struct mg_connection *conn)
 }
 
 bool
-http_take_query (struct mg_connection *conn, struct request *r,
-                 const char *method, const char *path)
+http_body_take_query (struct mg_connection *conn, struct request *r,
+                      const char *method, const char *path)
 {
   const struct query_source source = {
     .method = method,
@@ -261,7 +278,7 @@ http_take_query (struct mg_connection *conn, struct request *r,
 
   if (query_take (r->route, &source, &r->query, &problem))
     return true;
-  if (http_drop_body (conn))
-    http_refuse (conn, 400, problem.field, NULL, "", "%s", problem.why);
+  if (http_body_drop (conn))
+    http_reply_refuse (conn, 400, problem.field, NULL, "", "%s", problem.why);
   return false;
 }

@@ -1,4 +1,4 @@
-/* http-caller.c: who calls: before a request is read any further. */
+/* http-caller.c: identifies the caller before more of a request is read. */
 
 #include <config.h>
 
@@ -10,14 +10,14 @@
 #include <openssl/crypto.h>
 
 #include "common/clock.h"
-#include "ca.h"
+#include "pki/ca.h"
 #include "http-internal.h"
 #include "log.h"
 #include "refusals.h"
 #include "routes.h"
 
 void
-http_log_refusal (struct mg_connection *conn, const char *reason)
+http_caller_log_refusal (struct mg_connection *conn, const char *reason)
 {
   const char *address = mg_get_request_info (conn)->remote_addr;
 
@@ -80,45 +80,75 @@ is_ours (const struct http_options *o, const char *host)
 }
 
 bool
-http_refuse_stranger (struct http *h, struct mg_connection *conn)
+http_caller_refuse_stranger (struct http *h, struct mg_connection *conn)
 {
   const char *host = mg_get_header (conn, "Host");
   const char *origin = mg_get_header (conn, "Origin");
   const char *rest;
 
   if (host == NULL || !is_ours (&h->options, host)) {
-    http_log_refusal (conn, "a Host header that names another host");
-    http_refuse (conn, 403, NULL, NULL, "",
-                 "the Host header must name an address on which weftd listens, "
-                 "or a name that was given by --host-name");
+    http_caller_log_refusal (conn, "a Host header that names another host");
+    http_reply_refuse (
+      conn, 403, NULL, NULL, "",
+      "the Host header must name an address on which weftd listens, "
+      "or a name that was given by --host-name");
     return true;
   }
   if (origin == NULL)
     return false;
   rest = strstr (origin, "://");
   if (rest == NULL || strcasecmp (rest + 3, host) != 0) {
-    http_log_refusal (conn, "a page from another origin");
-    http_refuse (conn, 403, NULL, NULL, "",
-                 "a page from another origin may not call weftd");
+    http_caller_log_refusal (conn, "a page from another origin");
+    http_reply_refuse (conn, 403, NULL, NULL, "",
+                       "a page from another origin may not call weftd");
     return true;
   }
   return false;
 }
 
 bool
-http_take_caller (struct http *h, struct mg_connection *conn, struct request *r)
+http_caller_leave_localhost (struct http *h, struct mg_connection *conn,
+                             const char *path)
+{
+  const char *host = mg_get_header (conn, "Host");
+  size_t n = name_length (host);
+  char location[320];
+
+  /* By HTTPS the browser asks for weftd's certificate. */
+  if (mg_get_request_info (conn)->is_ssl || n != strlen ("localhost") ||
+      strncasecmp (host, "localhost", n) != 0)
+    return false;
+  for (unsigned i = 0; i < h->options.listeners_count; i++) {
+    const struct listener *l = &h->options.listeners[i];
+    bool six = strchr (l->address, ':') != NULL;
+
+    if (l->tls)
+      continue;
+    /* Another port may lead here, such as that of ssh -L. */
+    snprintf (location, sizeof location,
+              "Location: http://%s%s%s%.6s%.200s\r\n", six ? "[" : "",
+              l->address, six ? "]" : "", host + n,
+              strlen (path) <= 200 ? path : "/");
+    http_reply_send (conn, 307, "text/plain", location, "", 0);
+    return true;
+  }
+  return false;
+}
+
+bool
+http_caller_take (struct http *h, struct mg_connection *conn, struct request *r)
 {
   const struct mg_request_info *info = mg_get_request_info (conn);
   struct auth *auth = loop_auth (h->loop);
   struct auth_credentials given = {
     .authorization = mg_get_header (conn, "Authorization"),
-    .csrf = mg_get_header (conn, "X-Weft-CSRF"),
-    .changes = strcmp (r->route->method, "GET") != 0
+    .origin_secret = mg_get_header (conn, "X-Weft-Origin-Secret"),
   };
   const char *cookies = mg_get_header (conn, "Cookie");
   struct refusal refusal;
   char cookie[128], node[64], serial[CA_SERIAL_BYTES];
-  char issuer[CA_SUBJECT_BYTES];
+  char revoked[REVOKED_NAME_BYTES], headers[128];
+  char issuer[CA_SUBJECT_BYTES], process[CA_PROCESS_BYTES];
   X509 *peer = info->client_cert ? info->client_cert->peer_cert : NULL;
   bool fine;
 
@@ -134,24 +164,31 @@ http_take_caller (struct http *h, struct mg_connection *conn, struct request *r)
     given.serial = serial;
     ca_signed (peer, &given.until, issuer);
     given.issuer = issuer;
+    ca_process (peer, process);
+    given.process = process;
   }
-  fine = auth_recognise (auth, &given, clock_wall_ms (), &r->caller,
-                         &refusal) &&
+  fine = (auth_recognise (auth, &given, clock_wall_ms (), &r->caller,
+                          &refusal) ||
+          (r->route->proves && given.authorization == NULL)) &&
          auth_may (auth, &r->caller, r->route, &refusal);
   OPENSSL_cleanse (cookie, sizeof cookie);
   if (fine) {
     r->certificate = r->caller.via == VIA_CERTIFICATE ? peer : NULL;
     return true;
   }
-  http_log_refusal (conn, refusal.code);
-  if (!http_drop_body (conn))
+  http_caller_log_refusal (conn, refusal.code);
+  if (!http_body_drop (conn))
     return false;
   if (auth_audits_refusal (r, refusal.status, clock_wall_ms ())) {
     r->refused = refusal;
     loop_ask (h->loop, r);
   }
-  http_refuse (conn, refusal.status, NULL, refusal.code,
-               refusal.status == 401 ? "WWW-Authenticate: Bearer\r\n" : "",
-               "%s", refusal.why);
+  /* A node whose certificate is not known here may know of a newer list. */
+  auth_revoked_name (auth, revoked);
+  snprintf (headers, sizeof headers, "%sWeft-Revoked: %s\r\n",
+            refusal.status == 401 ? "WWW-Authenticate: Bearer\r\n" : "",
+            revoked);
+  http_reply_refuse (conn, refusal.status, NULL, refusal.code, headers, "%s",
+                     refusal.why);
   return false;
 }

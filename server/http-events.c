@@ -39,7 +39,7 @@ send_snapshot (struct http *h, struct mg_connection *conn,
 }
 
 int
-http_serve_events (struct http *h, struct mg_connection *conn,
+http_events_serve (struct http *h, struct mg_connection *conn,
                    const struct caller *caller)
 {
   static const char head[] =

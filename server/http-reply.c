@@ -1,4 +1,4 @@
-/* http-reply.c: what is sent. */
+/* http-reply.c: sends answers. */
 
 #include <config.h>
 
@@ -20,6 +20,8 @@ reason_phrase (int status)
     return "OK";
   case 201:
     return "Created";
+  case 307:
+    return "Temporary Redirect";
   case 304:
     return "Not Modified";
   default:
@@ -28,8 +30,8 @@ reason_phrase (int status)
 }
 
 int
-http_send (struct mg_connection *conn, int status, const char *type,
-           const char *extra, const char *body, size_t length)
+http_reply_send (struct mg_connection *conn, int status, const char *type,
+                 const char *extra, const char *body, size_t length)
 {
   const struct mg_request_info *info = mg_get_request_info (conn);
   /* A request that is no HTTP has no method. */
@@ -57,8 +59,8 @@ http_send (struct mg_connection *conn, int status, const char *type,
 }
 
 int
-http_send_json (struct mg_connection *conn, int status, const char *extra,
-                const json_t *body)
+http_reply_json (struct mg_connection *conn, int status, const char *extra,
+                 const json_t *body)
 {
   char few[4096], headers[640], *text = few, *many = NULL;
   size_t length = json_dumpb (body, few, sizeof few, JSON_COMPACT);
@@ -71,16 +73,17 @@ http_send_json (struct mg_connection *conn, int status, const char *extra,
   if (length == 0)
     abort ();
   snprintf (headers, sizeof headers, "Cache-Control: no-store\r\n%s", extra);
-  http_send (conn, status,
-             status < 400 ? "application/json" : "application/problem+json",
-             headers, text, length);
+  http_reply_send (conn, status,
+                   status < 400 ? "application/json"
+                                : "application/problem+json",
+                   headers, text, length);
   free (many);
   return status;
 }
 
 int
-http_refuse (struct mg_connection *conn, int status, const char *field,
-             const char *code, const char *extra, const char *fmt, ...)
+http_reply_refuse (struct mg_connection *conn, int status, const char *field,
+                   const char *code, const char *extra, const char *fmt, ...)
 {
   char detail[1024];
   json_t *body;
@@ -90,15 +93,15 @@ http_refuse (struct mg_connection *conn, int status, const char *field,
   vsnprintf (detail, sizeof detail, fmt, ap);
   va_end (ap);
   body = view_error (status, field, code, detail);
-  http_send_json (conn, status, extra, body);
+  http_reply_json (conn, status, extra, body);
   json_decref (body);
   return status;
 }
 
 int
-http_not_found (struct mg_connection *conn, const char *path)
+http_reply_not_found (struct mg_connection *conn, const char *path)
 {
-  return http_refuse (
+  return http_reply_refuse (
     conn, 404, NULL, NULL, "",
     "there is nothing at %.200s: GET /api/v1/openapi.json describes the API",
     path);

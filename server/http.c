@@ -1,9 +1,10 @@
 /* http.c: see http.h.
  *
- * What is refused before anything else sees it: a Host header that is none of
- * ours (a page elsewhere that made its own name point here), an Origin from
- * elsewhere, an unknown path or method, who may not call it or has too much under way,
- * a body that is too long, of another type, or no JSON, and fields that are wrong.
+ * The server itself refuses, before a route sees the request: a Host header
+ * with a foreign name (a page elsewhere that made its own name point here), a
+ * foreign Origin, an unknown path or method, a caller without the right or with
+ * too many requests under way, a body that is too long, of another type, or no
+ * JSON, and invalid fields.
  *
  * Every long poll and every stream of events takes a thread of its own; they
  * are many and cheap (doorman.h).
@@ -41,35 +42,35 @@
 static int
 refuse_over_quota (struct mg_connection *conn, enum quota_kind kind)
 {
-  http_log_refusal (conn, "too many requests at once");
-  return http_refuse_body (
+  http_caller_log_refusal (conn, "too many requests at once");
+  return http_body_refuse (
     conn, 429, "too-many-requests", "Retry-After: 1\r\n",
     kind == QUOTA_STREAM
       ? "too many streams of events are open: close one that nobody reads"
       : "too many requests are under way: ask again when one is answered");
 }
 
-/* As its caller is known, and may have so much.  What strangers have under way begins
- * when their request is there, and ends before they take the answer: else who is slow
- * on purpose would have all of what is theirs together.
+/* When its caller is known, and has room in its quota.  A stranger's request
+ * begins when all of it is there, and ends before the stranger takes the
+ * answer: else slow strangers would have all places of strangers together.
  */
 static int
 serve_route (struct http *h, struct mg_connection *conn, struct request *r,
              const char *method, const char *path)
 {
-  const struct caller caller =
-    r->caller; /* who logs in is somebody else then */
+  const struct caller caller = r->caller; /* a login changes the caller */
   bool stranger = caller.role == ROLE_NOBODY;
   int status;
+  char revoked[REVOKED_NAME_BYTES];
   size_t n;
 
-  if (!http_take_query (conn, r, method, path) ||
-      !(r->route->parse ? http_take_body (conn, r) : http_drop_body (conn)))
+  if (!http_body_take_query (conn, r, method, path) ||
+      !(r->route->parse ? http_body_take (conn, r) : http_body_drop (conn)))
     return 400;
   switch (r->route->kind) {
   case ROUTE_EVENTS:
     doorman_busy (conn, true);
-    status = http_serve_events (h, conn, &r->caller);
+    status = http_events_serve (h, conn, &r->caller);
     doorman_busy (conn, false);
     return status;
   case ROUTE_OPENAPI:
@@ -86,14 +87,14 @@ serve_route (struct http *h, struct mg_connection *conn, struct request *r,
   if (stranger)
     quota_end (&caller, QUOTA_CALL);
   if (r->status == 429)
-    http_log_refusal (conn, "too many tries");
+    http_caller_log_refusal (conn, "too many tries");
+  auth_revoked_name (loop_auth (h->loop), revoked);
   n = strlen (r->headers);
-  snprintf (r->headers + n, sizeof r->headers - n,
-            "Weft-Revoked: %016" PRIx64 "\r\n",
-            auth_revoked_tag (loop_auth (h->loop)));
-  return r->text ? http_send (conn, r->status, r->type, r->headers, r->text,
-                              strlen (r->text))
-                 : http_send_json (conn, r->status, r->headers, r->body);
+  snprintf (r->headers + n, sizeof r->headers - n, "Weft-Revoked: %s\r\n",
+            revoked);
+  return r->text ? http_reply_send (conn, r->status, r->type, r->headers,
+                                    r->text, strlen (r->text))
+                 : http_reply_json (conn, r->status, r->headers, r->body);
 }
 
 static int
@@ -108,26 +109,26 @@ serve_api (struct http *h, struct mg_connection *conn, const char *method,
   int status;
 
   match = routes_find (method, path, &r, allow, why, sizeof why);
-  if (match != ROUTE_MATCH && !http_drop_body (conn))
+  if (match != ROUTE_MATCH && !http_body_drop (conn))
     return 413;
   switch (match) {
   case ROUTE_NO_PATH:
-    return http_not_found (conn, path);
+    return http_reply_not_found (conn, path);
   case ROUTE_NO_METHOD:
     snprintf (header, sizeof header, "Allow: %s\r\n", allow);
-    return http_refuse (conn, 405, NULL, NULL, header, "%.200s takes %s", path,
-                        allow);
+    return http_reply_refuse (conn, 405, NULL, NULL, header, "%.200s takes %s",
+                              path, allow);
   case ROUTE_BAD_NAME:
-    return http_refuse (conn, 400, NULL, NULL, "", "%s", why);
+    return http_reply_refuse (conn, 400, NULL, NULL, "", "%s", why);
   case ROUTE_MATCH:
     break;
   }
-  if (!http_take_caller (h, conn, &r)) {
+  if (!http_caller_take (h, conn, &r)) {
     request_destroy (&r);
     return 400;
   }
   kind = r.route->kind == ROUTE_EVENTS ? QUOTA_STREAM : QUOTA_CALL;
-  caller = r.caller; /* who logs in is somebody else afterwards */
+  caller = r.caller; /* a login changes the caller */
   if (caller.role == ROLE_NOBODY)
     status = serve_route (h, conn, &r, method, path);
   else if (quota_begin (&caller, kind)) {
@@ -148,20 +149,22 @@ begin_request (struct mg_connection *conn)
   struct http *h = info->user_data;
   const char *path = info->local_uri_raw, *method = info->request_method;
 
-  if (http_refuse_framing (conn))
+  if (http_body_refuse_framing (conn))
     return 400;
-  if (http_refuse_stranger (h, conn))
+  if (http_caller_refuse_stranger (h, conn))
     return 403;
   if (path == NULL || path[0] != '/')
-    return http_not_found (conn, "this address");
+    return http_reply_not_found (conn, "this address");
   if (strncmp (path, "/api/", 5) == 0 || strcmp (path, "/metrics") == 0 ||
       strcmp (path, "/ca.pem") == 0 || strcmp (path, "/ca-crl.pem") == 0)
     return serve_api (h, conn, method, path);
-  if (!http_drop_body (conn))
+  if (!http_body_drop (conn))
     return 413;
   if (strcmp (method, "GET") != 0 && strcmp (method, "HEAD") != 0)
-    return http_refuse (conn, 405, NULL, NULL, "Allow: GET, HEAD\r\n",
-                        "files can only be read");
+    return http_reply_refuse (conn, 405, NULL, NULL, "Allow: GET, HEAD\r\n",
+                              "files can only be read");
+  if (http_caller_leave_localhost (h, conn, path))
+    return 307;
   return files_serve_path (conn, h->options.ui_dir, path);
 }
 
@@ -187,8 +190,9 @@ end_connection (const struct mg_connection *conn)
 int bind (int fd, __CONST_SOCKADDR_ARG address, socklen_t bytes)
   __attribute__ ((visibility ("default")));
 
-/* civetweb calls this one.  An address that the host does not have yet, as after a power
- * cut, is listened on all the same: weftd is reached there as soon as the host has it.
+/* civetweb calls this one.  weftd listens even on an address that the host does
+ * not have yet, as after a power cut: it is reached there as soon as the host
+ * has it.
  */
 int
 bind (int fd, __CONST_SOCKADDR_ARG address, socklen_t bytes)
@@ -222,21 +226,22 @@ log_message (const struct mg_connection *conn, const char *message)
 {
   struct http *h = mg_get_user_data (mg_get_context (conn));
 
-  /* What is said of a worker is not overwritten: see start. */
+  /* A message about a worker is not overwritten: see start. */
   if (h && h->context == NULL && !strstr (h->failure, "worker"))
     snprintf (h->failure, sizeof h->failure, "%s", message);
   return 1;
 }
 
-/* What civetweb refuses by itself: answered in our form, too. */
+/* civetweb's own refusals: answered in our form, too. */
 static int
 http_error (struct mg_connection *conn, int status, const char *message)
 {
   const char *reason = strrchr (message, '\n');
 
-  http_refuse (conn, status < 400 ? 400 : status, NULL, NULL,
-               "Connection: close\r\n", "the HTTP server refused it: %.200s",
-               reason && reason[1] ? reason + 1 : message);
+  http_reply_refuse (conn, status < 400 ? 400 : status, NULL, NULL,
+                     "Connection: close\r\n",
+                     "the HTTP server refused it: %.200s",
+                     reason && reason[1] ? reason + 1 : message);
   return 0;
 }
 
@@ -325,7 +330,7 @@ start (struct http *h, char *why, size_t why_size)
   };
 
   print_listeners (&h->options, listen, sizeof listen);
-  snprintf (threads, sizeof threads, "%d", DOORMAN_THREADS);
+  snprintf (threads, sizeof threads, "%u", doorman_threads ());
   h->context = mg_start (&callbacks, h, settings[0]);
   /* It goes on with fewer threads, perhaps without the one that listens, and then
    * can't be stopped either.  A thread that finds no memory ends, and so makes room for

@@ -25,7 +25,7 @@ void hub_close (struct hub *h);
 
 /* Can a listener that has seen events up to `id` go on from there? */
 bool hub_has (struct hub *h, uint64_t id);
-/* How many listen now; for nobody, no load event need be made. */
+/* The number of listeners now; with none, no load event is needed. */
 unsigned hub_listeners (struct hub *h);
 void hub_listen (struct hub *h, int change); /* +1, -1 */
 

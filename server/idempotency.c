@@ -188,7 +188,7 @@ idempotency_begin (struct idempotency *i, struct request *r, int *status,
   return true;
 }
 
-/* Those that are too old or too many. */
+/* Entries that are too old or too many. */
 static void
 forget (struct idempotency *i, struct store_txn *t)
 {

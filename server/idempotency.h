@@ -18,7 +18,7 @@
 #include <jansson.h>
 
 #include "loop.h"
-#include "store.h"
+#include "store/store.h"
 
 #define IDEMPOTENCY_MAX 1000
 #define IDEMPOTENCY_MS (UINT64_C (24) * 3600 * 1000)
@@ -31,12 +31,13 @@ void idempotency_free (struct idempotency *i);
 int idempotency_load (struct idempotency *i, const char *key, const char *json,
                       char *why, size_t why_size);
 
-/* A request has come.  False: it is to be done.  True: it is not, and this is
- * the answer.
+/* A request has come.  False: carry it out.  True: do not, and this is the
+ * answer.
  */
 bool idempotency_begin (struct idempotency *i, struct request *r, int *status,
                         json_t **body);
-/* The request is answered: if the answer is to be kept, add it to the transaction.
+/* The request is answered: if the answer must be kept, add it to the
+ * transaction.
  */
 void idempotency_answer (struct idempotency *i, const struct request *r,
                          uint64_t wall_ms, int status, const json_t *body,

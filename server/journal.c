@@ -57,7 +57,7 @@ journal_load (struct ring *log, const char *key, const char *json, char *why,
     json_decref (object);
     return refuse (why, why_size, "it is no line of the log");
   }
-  /* What a record says, its event need not say as well. */
+  /* A fact in a record need not be in its event as well. */
   ring_forget_from (log, id);
   ring_add (log, id, object, NULL, NULL);
   return 0;

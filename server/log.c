@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/strike.h"
 #include "log.h"
 
 void
@@ -17,9 +18,8 @@ log_line (enum cluster_severity severity, const char *fmt, ...)
   va_start (ap, fmt);
   vsnprintf (text, sizeof text, fmt, ap);
   va_end (ap);
-  /* What came from outside must not make a line of its own. */
-  for (char *p = text; *p; p++)
-    if ((unsigned char) *p < 0x20 || *p == 0x7f)
-      *p = ' ';
+  /* Text from outside must not make a line of its own, nor control a terminal.
+   */
+  strike_controls (text);
   fprintf (stderr, "weftd: %s%s\n", words[severity], text);
 }

@@ -1,4 +1,5 @@
-/* loop-internal.h: what the files of the loop share, all on the loop's thread. */
+/* loop-internal.h: shared by the files of the loop, all on the loop's thread.
+ */
 
 #ifndef WEFT_LOOP_INTERNAL_H
 #define WEFT_LOOP_INTERNAL_H
@@ -16,6 +17,9 @@ struct loop {
   uv_async_t wake;
   uv_timer_t timer;
   uv_signal_t sigterm, sigint;
+  uv_signal_t sighup; /* where there is an audit log */
+  uv_work_t audit_work;
+  bool audit_reopen, audit_failed;
 
   struct cluster *cluster;
   struct cluster_input input; /* of its latest call */
@@ -42,10 +46,17 @@ struct loop {
 
 /* loop-request.c */
 /* Give the answer to the HTTP thread that waits for it. */
-void loop_deliver (struct loop *l, struct request *r, int status, json_t *body);
-json_t *loop_stopping_body (void);
+void loop_request_deliver (struct loop *l, struct request *r, int status,
+                           json_t *body);
+json_t *loop_request_stopping_body (void);
 /* On the loop's thread, or when it has ended. */
-void loop_free_spent (struct loop *l);
+void loop_request_free_spent (struct loop *l);
+
+/* loop-audit.c */
+void loop_audit_start (struct loop *l);
+/* Let what is durable of the audit log be written, unless that goes on already. */
+void loop_audit_write (struct loop *l);
+void loop_audit_end (struct loop *l);
 
 /* steps.c */
 /* Take a step into the queue, and to the store. */

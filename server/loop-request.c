@@ -26,9 +26,9 @@ request_init (struct request *r, const struct route *route)
     r->input = alloc_zeroed (route->input);
 }
 
-/* What the loop has made for an answer that was sent.  It is freed on the loop's
+/* The loop's data for an answer that was sent.  It is freed on the loop's
  * thread: the HTTP threads are many, and malloc keeps for each of them some of
- * what it frees.
+ * the memory that it frees.
  */
 struct spent {
   STAILQ_ENTRY (spent) link;
@@ -53,7 +53,7 @@ give_back (struct request *r)
 
 /* On the loop's thread, or when it has ended. */
 void
-loop_free_spent (struct loop *l)
+loop_request_free_spent (struct loop *l)
 {
   STAILQ_HEAD (, spent) spent = STAILQ_HEAD_INITIALIZER (spent);
   struct spent *s;
@@ -83,7 +83,8 @@ request_destroy (struct request *r)
 }
 
 void
-loop_deliver (struct loop *l, struct request *r, int status, json_t *body)
+loop_request_deliver (struct loop *l, struct request *r, int status,
+                      json_t *body)
 {
   struct spent *s = alloc_zeroed (sizeof *s);
 
@@ -95,7 +96,7 @@ loop_deliver (struct loop *l, struct request *r, int status, json_t *body)
 }
 
 json_t *
-loop_stopping_body (void)
+loop_request_stopping_body (void)
 {
   return view_error (503, NULL, "stopping",
                      "weftd is being stopped: try again when it is back");
@@ -110,7 +111,7 @@ loop_ask (struct loop *l, struct request *r)
   if (l->stopping) {
     pthread_mutex_unlock (&l->lock);
     r->status = 503;
-    r->body = loop_stopping_body ();
+    r->body = loop_request_stopping_body ();
     return;
   }
   TAILQ_INSERT_TAIL (&l->asked, r, link);

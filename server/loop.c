@@ -19,9 +19,11 @@
 #include <uv.h>
 
 #include "alloc.h"
+#include "audit-log.h"
 #include "common/clock.h"
 #include "etag.h"
-#include "history.h"
+#include "format/format.h"
+#include "store/history.h"
 #include "idempotency.h"
 #include "journal.h"
 #include "log.h"
@@ -58,14 +60,14 @@ loop_fail (struct loop *l, const char *error)
   if (l->result != 0)
     return;
   log_line (CLUSTER_ERROR,
-            "%s; weftd ends, and nothing that was not stored was answered",
+            "%s; weftd ends; all changes that it has acknowledged are stored",
             error);
   l->result = -1;
   uv_stop (&l->uv);
 }
 
-/* There is no room for what is to be stored, or there is again.  Meanwhile nobody is told
- * anything but that, and nothing is decided: it is as if weftd were stopped.
+/* There is no room for the records, or there is again.  Meanwhile every call
+ * gets that answer, and nothing is decided: it is as if weftd were stopped.
  */
 static void
 take_stall (struct loop *l)
@@ -89,7 +91,7 @@ refuse_stalled (struct loop *l, struct request *r)
   char text[560];
 
   snprintf (text, sizeof text, "weftd %s", l->stalled);
-  loop_deliver (l, r, 503, view_error (503, NULL, "no-room", text));
+  loop_request_deliver (l, r, 503, view_error (503, NULL, "no-room", text));
 }
 
 static void
@@ -98,9 +100,12 @@ take_durable (struct loop *l)
   struct store_txn *t;
   const char *error;
 
-  while ((t = store_take (l->store)) != NULL)
+  while ((t = store_take (l->store)) != NULL) {
+    audit_log_durable (auth_audit_log (l->auth), t);
     steps_durable (t);
+  }
   steps_release (l);
+  loop_audit_write (l);
   take_stall (l);
   error = store_error (l->store);
   if (error)
@@ -125,6 +130,29 @@ speaks_for_itself (const struct loop *l, const struct request *r)
   return node == NULL || strcmp (node, r->caller.name) == 0;
 }
 
+/* The same for a process with a certificate of its own: for its disk or its array alone. */
+static bool
+process_speaks_for_itself (const struct loop *l, const struct request *r)
+{
+  const struct cluster_session *s;
+  char own[sizeof r->caller.process], uuid[FORMAT_UUID_TEXT_BYTES];
+
+  if (r->caller.process[0] == '\0' || r->route->process == NULL)
+    return true;
+  if (strcmp (r->route->process, "disk") == 0) {
+    format_uuid (r->uuid, uuid);
+    snprintf (own, sizeof own, "disk:%s", uuid);
+  }
+  else {
+    s = cluster_session_find (l->cluster, r->id);
+    if (r->name[0] == '\0' && (s == NULL || s->array == NULL))
+      return true; /* of what is gone */
+    snprintf (own, sizeof own, "array:%s",
+              r->name[0] ? r->name : s->array->rec.name);
+  }
+  return strcmp (r->caller.process, own) == 0;
+}
+
 /* The caller shows a certificate that is not in the backup. */
 static void
 adopt (struct loop *l, const struct request *r)
@@ -146,18 +174,20 @@ handle (struct loop *l, struct request *r)
     adopt (l, r);
   if (no->status)
     loop_refuse (l, r, no->status, NULL, no->code, "%s", no->why);
-  else if (!auth_still (l->auth, &r->caller, clock_wall_ms ()))
+  else if (!auth_still_answered (l->auth, &r->caller, clock_wall_ms ()))
     loop_refuse (l, r, 401, NULL, "login-required",
                  "the login, token or certificate has just been taken back");
   else if (!speaks_for_itself (l, r))
     loop_refuse (l, r, 403, NULL, "forbidden",
                  "a node may speak for itself alone");
+  else if (!process_speaks_for_itself (l, r))
+    loop_refuse (l, r, 403, NULL, "forbidden", AUTH_OF_PROCESS);
   else if (idempotency_begin (l->idempotency, r, &status, &body))
     loop_answer (l, r, status, body);
   else if (strcmp (r->route->method, "GET") != 0 && etag_differs (l, r))
     loop_refuse (l, r, 412, "If-Match", "changed",
-                 "somebody has changed it since this ETag was read: read it "
-                 "again, and decide anew");
+                 "another request has changed it since this ETag was read: "
+                 "read it again, and decide again whether to change it");
   else if (r->query.dry_run)
     r->route->preflight (l, r);
   else if (r->route->show)
@@ -171,7 +201,7 @@ take_asked (struct loop *l)
 {
   struct request *r;
 
-  loop_free_spent (l);
+  loop_request_free_spent (l);
   for (;;) {
     pthread_mutex_lock (&l->lock);
     l->hurry = cluster_hurry (l->cluster);
@@ -208,16 +238,29 @@ store_done (void *opaque)
   uv_async_send (&l->wake);
 }
 
+void
+loop_note_doubt (struct loop *l)
+{
+  char text[CLUSTER_DOUBT_BYTES];
+
+  auth_doubt_words (l->auth, text, sizeof text);
+  cluster_note_doubt (l->cluster, text);
+}
+
 static void
 every_second (struct loop *l)
 {
   uint64_t wall_ms = clock_wall_ms ();
   json_t *load;
-  char *text, room[256];
+  char *text, room[256], audit[AUDIT_LOG_WORDS_BYTES];
 
   notify_watchdog ();
-  store_room (store_dir (l->store), room, sizeof room);
+  store_room (l->store, room, sizeof room);
   cluster_note_room (l->cluster, room);
+  loop_note_doubt (l);
+  audit_log_words (auth_audit_log (l->auth), audit, sizeof audit);
+  cluster_note_audit (l->cluster, audit);
+  loop_audit_write (l); /* retry failed lines */
   history_sample (l->history, l->cluster, wall_ms);
   if (hub_listeners (l->hub) == 0)
     return;
@@ -233,9 +276,25 @@ tick_auth (struct loop *l)
 {
   struct store_txn *t = store_txn_new ();
 
+  auth_trust_step (l->auth, t, clock_wall_ms ());
   auth_tick (l->auth, t, clock_wall_ms ());
   steps_store (l, t);
   steps_release (l);
+}
+
+static void
+start_auth (struct loop *l)
+{
+  struct store_txn *t = store_txn_new ();
+  char file[STORE_IDENTITY_BYTES];
+
+  store_identity (l->store, file);
+  auth_audit_start (l->auth, t);
+  auth_start (l->auth, t, cluster_identity (l->cluster)->backup_wall_ms > 0,
+              file, clock_wall_ms ());
+  steps_store (l, t);
+  steps_release (l);
+  loop_note_doubt (l);
 }
 
 static void
@@ -277,8 +336,8 @@ on_signal (uv_signal_t *handle, int signum)
   uv_stop (&l->uv);
 }
 
-/* Nothing more comes in; what is on its way to the store gets there; whoever
- * waits is told.
+/* No new request comes in; steps on their way to the store get there; waiting
+ * callers get an answer.
  */
 void
 loop_end (struct loop *l)
@@ -296,7 +355,7 @@ loop_end (struct loop *l)
   steps_drop (l);
   while ((r = TAILQ_FIRST (&l->held)) != NULL) {
     TAILQ_REMOVE (&l->held, r, link);
-    loop_deliver (l, r, 503, loop_stopping_body ());
+    loop_request_deliver (l, r, 503, loop_request_stopping_body ());
   }
 }
 
@@ -345,10 +404,10 @@ start (struct loop *l, char *why, size_t why_size)
       -1)
     return refuse (why, why_size, "the database makes no sense: %s; %s", reason,
                    STORE_DAMAGED);
-  auth_restored (l->auth, cluster_identity (l->cluster)->backup_wall_ms);
   if (store_start (l->store, store_done, l, why, why_size) == -1)
     return -1;
-  tick_auth (l); /* what a rotation has left goes before another begins */
+  start_auth (l);
+  tick_auth (l); /* finish a rotation before another begins */
   pump (l);
   return 0;
 }
@@ -365,7 +424,7 @@ loop_new (struct store *store, struct hub *hub, struct auth *auth, char *why,
   l->store = store;
   l->hub = hub;
   l->auth = auth;
-  l->history = history_new (store_dir (store));
+  l->history = history_new (store);
   l->idempotency = idempotency_new ();
   STAILQ_INIT (&l->pending);
   STAILQ_INIT (&l->spent);
@@ -382,6 +441,7 @@ loop_new (struct store *store, struct hub *hub, struct auth *auth, char *why,
   uv_timer_start (&l->timer, on_timer, CLUSTER_TICK_MS, CLUSTER_TICK_MS);
   uv_signal_start (&l->sigterm, on_signal, SIGTERM);
   uv_signal_start (&l->sigint, on_signal, SIGINT);
+  loop_audit_start (l);
   if (start (l, why, why_size) == -1) {
     loop_free (l);
     return NULL;
@@ -399,9 +459,10 @@ loop_free (struct loop *l)
   uv_close ((uv_handle_t *) &l->timer, NULL);
   uv_close ((uv_handle_t *) &l->sigterm, NULL);
   uv_close ((uv_handle_t *) &l->sigint, NULL);
+  loop_audit_end (l);
   uv_run (&l->uv, UV_RUN_DEFAULT);
   uv_loop_close (&l->uv);
-  loop_free_spent (l);
+  loop_request_free_spent (l);
   steps_forget_nodes (l);
   history_free (l->history);
   ring_clear (&l->log);

@@ -2,9 +2,9 @@
  *
  * HTTP threads hand it requests (loop_ask) and wait for the answers.  Every
  * step of the engine goes through one queue: first its records and events are
- * stored, then its replies, events and log lines are let out, in order.
- * Answers that need nothing stored stand in the same queue, so nobody is told
- * what is not durable yet.
+ * stored, then its replies, events and log lines are sent, in order.  Answers
+ * that store nothing wait in the same queue, so every answer reports durable
+ * state only.
  */
 
 #ifndef WEFT_LOOP_H
@@ -20,7 +20,7 @@
 #include "cluster/cluster.h"
 #include "hub.h"
 #include "query.h"
-#include "store.h"
+#include "store/store.h"
 #include "text.h"
 
 struct count;
@@ -57,10 +57,10 @@ struct request {
    * {name}, that one.
    */
   char node[NAME_BYTES_MAX + 1];
-  char subject[2 * NAME_BYTES_MAX +
-               32]; /* for the audit trail; "": see the path */
-  bool no_news;     /* a heartbeat that says the same as the one before */
-  bool patient;     /* it may wait until the next tick */
+  char subject[4 * NAME_BYTES_MAX]; /* for the audit trail; "": see the path */
+  bool grants; /* the answer gives rights, which belongs into the audit trail */
+  bool no_news; /* a heartbeat that says the same as the one before */
+  bool patient; /* it may wait until the next tick */
 
   /* The answer. */
   sem_t answered;
@@ -81,8 +81,8 @@ struct loop *loop_new (struct store *store, struct hub *hub, struct auth *auth,
                        char *why, size_t why_size);
 /* Runs until SIGTERM or SIGINT (returns 0), or until the store fails (-1). */
 int loop_run (struct loop *l);
-/* What loop_run does at its end, where it was not called: answers all that
- * waits and closes the store.
+/* The end of loop_run, for a loop that did not run: answers all waiting
+ * requests and closes the store.
  */
 void loop_end (struct loop *l);
 void loop_free (struct loop *l);
@@ -95,8 +95,12 @@ struct cluster *loop_cluster (struct loop *l);
 struct history *loop_history (struct loop *l); /* from any thread */
 struct ring *loop_journal (struct loop *l);
 struct auth *loop_auth (struct loop *l);
+/* The verdict says what auth_doubt_words does.  From the loop's thread. */
+void loop_note_doubt (struct loop *l);
 uint64_t loop_last_event (const struct loop *l);
-/* What goes with a call of the engine; valid until the next one.  r may be NULL. */
+/* The arguments of a call of the engine; valid until the next one.  r may be
+ * NULL.
+ */
 const struct cluster_input *loop_input (struct loop *l, struct request *r);
 /* Answer, after all that came before.  A good answer to a route with `list` is the
  * list alone.
@@ -110,7 +114,7 @@ void loop_answer_stored (struct loop *l, struct request *r, int status,
                          json_t *body, struct store_txn *t);
 /* The same without an answer. */
 void loop_store (struct loop *l, struct store_txn *t);
-/* What is on disk may not be what is known here any more: weftd ends. */
+/* The disk's state may differ from the state here: weftd ends. */
 void loop_fail (struct loop *l, const char *error);
 
 #endif /* WEFT_LOOP_H */

@@ -279,28 +279,54 @@ counts (const struct cluster_session *s)
   return !s->rec.ended && s->alive && s->stats_ms != 0;
 }
 
+/* The time of a request to each member, and to its peers. */
+static void
+latency_metrics (FILE *f, const struct cluster *c)
+{
+  static const char *const names[][2] = {
+    { "weft_member_latency_seconds",
+      "Time of a request to the member, as measured by the writer that finds "
+      "it the slowest." },
+    { "weft_member_peers_latency_seconds",
+      "Median time of a request to the other in-sync members, as measured by "
+      "the same writer; 0: not known." },
+  };
+  const struct cluster_array *a;
+  uint64_t us[2];
+
+  for (unsigned i = 0; i < 2; i++) {
+    family (f, names[i][0], "gauge", names[i][1]);
+    TAILQ_FOREACH (a, cluster_arrays (c), link)
+      for (unsigned m = 0; m < a->layout.members; m++)
+        if (cluster_member_latency (a, m, &us[0], &us[1]))
+          fprintf (f, "%s{array=\"%s\",member=\"%u\"} %.6f\n", names[i][0],
+                   a->rec.name, m, us[i] / 1e6);
+  }
+}
+
 static void
 member_metrics (FILE *f, const struct cluster *c)
 {
   static const char *const words[] = { "in-sync", "out", "joining" };
   static const struct number suspect[] = {
     { "weft_member_suspect", "gauge",
-      "1: a writer finds it far slower than its peers, and reads around it.", 0,
-      sizeof (bool) },
+      "1: a writer finds it far slower than its peers, and reads from those "
+      "instead.",
+      0, sizeof (bool) },
     { NULL },
   };
   static const struct number join_numbers[] = {
     { "weft_rebuild_remaining_bytes", "gauge",
-      "What the joining member has still to copy.",
+      "Bytes that the joining member has not copied yet.",
       AT (cluster_join, todo_bytes) },
     { "weft_rebuild_size_bytes", "gauge",
-      "What there was to copy when the rebuild began.",
+      "Bytes that were to copy when the rebuild began.",
       AT (cluster_join, total_bytes) },
     { "weft_rebuild_copied_bytes_total", "counter",
-      "What was read from peers since the rebuild began.",
+      "Bytes read from peers since the rebuild began.",
       AT (cluster_join, copied_bytes) },
-    { "weft_rebuild_unreadable_bytes", "gauge", "What no source could give.",
-      AT (cluster_join, unreadable_bytes) },
+    { "weft_rebuild_unreadable_bytes", "gauge",
+      "Bytes that no source could read.", AT (cluster_join, unreadable_bytes) },
     { NULL },
   };
   static const struct number paused[] = {
@@ -348,6 +374,7 @@ member_metrics (FILE *f, const struct cluster *c)
   for (size_t i = 0; i < infos.count; i++)
     fprintf (f, "weft_member_info{%s} 1\n", infos.list[i].labels);
   numbers (f, suspect, &suspects);
+  latency_metrics (f, c);
   numbers (f, join_numbers, &joins);
   numbers (f, paused, &joining);
   free (members.list);
@@ -383,6 +410,17 @@ disk_metrics (FILE *f, const struct cluster *c)
       AT (cluster_disk, dirty_extents) },
     { NULL },
   };
+  static const struct number room_numbers[] = {
+    { "weft_disk_room_size_bytes", "gauge",
+      "Size of the file system below a disk that is a file.",
+      AT (cluster_disk, room.size) },
+    { "weft_disk_room_free_bytes", "gauge", "Free bytes there.",
+      AT (cluster_disk, room.free) },
+    { "weft_disk_room_wanted_bytes", "gauge",
+      "Bytes that the sparse file may still allocate there.",
+      AT (cluster_disk, room.wanted) },
+    { NULL },
+  };
   static const struct number load_numbers[] = {
     { "weft_disk_reads_total", "counter", "Reads of the disk.",
       AT (cluster_load, disk_reads) },
@@ -405,7 +443,7 @@ disk_metrics (FILE *f, const struct cluster *c)
       "Bytes that the node has sent.", AT (cluster_load, net_tx_bytes) },
     { NULL },
   };
-  struct things disks = { 0 }, loads = { 0 }, nodes = { 0 };
+  struct things disks = { 0 }, loads = { 0 }, nodes = { 0 }, rooms = { 0 };
   const struct cluster_disk *d;
 
   family (f, "weft_disk_up", "gauge",
@@ -416,14 +454,18 @@ disk_metrics (FILE *f, const struct cluster *c)
     format_uuid (d->rec.uuid, uuid);
     snprintf (labels, sizeof labels, "disk=\"%s\",node=\"%s\"", uuid,
               d->rec.node);
-    fprintf (f, "weft_disk_up{%s} %d\n", labels, d->alive && !d->failed);
+    fprintf (f, "weft_disk_up{%s} %d\n", labels,
+             d->alive && !cluster_disk_failed (d));
     add (&disks, d, "%s", labels);
+    if (d->alive && d->room.size > 0)
+      add (&rooms, d, "%s", labels);
     if (d->load_ms != 0)
       add (&loads, &d->load, "%s", labels);
     if (speaks_for_node (c, d))
       add (&nodes, &d->load, "node=\"%s\"", d->rec.node);
   }
   numbers (f, disk_numbers, &disks);
+  numbers (f, room_numbers, &rooms);
   numbers (f, load_numbers, &loads);
   numbers (f, node_numbers, &nodes);
   family (f, "weft_node_cpu_ratio", "gauge", "Share of CPU time in use.");
@@ -434,6 +476,7 @@ disk_metrics (FILE *f, const struct cluster *c)
              load->cpu);
   }
   free (disks.list);
+  free (rooms.list);
   free (loads.list);
   free (nodes.list);
 }
@@ -539,6 +582,11 @@ metrics_text (const struct cluster *c)
   member_metrics (f, c);
   disk_metrics (f, c);
   session_metrics (f, c);
+  family (f, "weft_revocations_unconfirmed", "gauge",
+          "1: weftd's database may be an old one, and passwords and tokens are "
+          "refused until weftctl revocations confirm.");
+  fprintf (f, "weft_revocations_unconfirmed %d\n",
+           (int) cluster_revoked_doubted (c));
   family (f, "weft_refused_requests_total", "counter",
           "Requests that were refused as their caller had too many at once, or "
           "attached too often.");

@@ -1,9 +1,9 @@
 /* metrics.h: GET /metrics, in Prometheus' text format.
  *
  * Names: weft_ first, the unit last (seconds, bytes, ratio), _total for
- * counters.  What can be in one of a few states is a series for each of them, 1
- * for the one that it is in.  Counters begin anew with the process that counts:
- * a session's with its session (a label), a disk's with its member process.
+ * counters.  A state is a series for each possible value, 1 for the present
+ * one.  Counters start at 0 with the process that counts: a session's with its
+ * session (a label), a disk's with its member process.
  *
  * docs/monitoring has alert rules and a dashboard over these.
  */

@@ -1,8 +1,8 @@
 /* page.h: lists in pages.
  *
- * A list is sorted by what tells its elements apart; a page has those behind
- * the cursor, which is the key of the last element of the page before.  So what
- * comes and goes meanwhile shifts nothing.
+ * A list is sorted by its elements' key; a page begins behind the cursor, which
+ * is the key of the last element of the page before.  So elements that come and
+ * go meanwhile do not shift the pages.
  */
 
 #ifndef WEFT_PAGE_H

@@ -12,6 +12,7 @@
 #include "alloc.h"
 #include "base/bounds.h"
 #include "base/name.h"
+#include "fields.h"
 #include "query.h"
 #include "routes.h"
 #include "text.h"
@@ -76,22 +77,32 @@ static const struct {
   { "from", QUERY_RANGE },        { "to", QUERY_RANGE },
   { "points", QUERY_RANGE },      { "member", QUERY_MEMBER },
   { "node", QUERY_NODE },         { "instance", QUERY_INSTANCE },
-  { "attach", QUERY_ATTACH },
+  { "attach", QUERY_ATTACH },     { "reached", QUERY_REACHED },
+  { "unreached", QUERY_REACHED }, { "force", QUERY_FORCE },
 };
 #define PARAMETERS (sizeof parameters / sizeof parameters[0])
+
+static bool
+take_bool (const char *name, const char *text, bool *value,
+           struct refusal *problem)
+{
+  *value = strcmp (text, "true") == 0;
+  return *value || strcmp (text, "false") == 0 ||
+         refuse (problem, name, "parameter %s must be true or false", name);
+}
 
 static bool
 take_value (const char *name, enum query_parameter parameter, const char *text,
             struct query *q, struct refusal *problem)
 {
-  size_t characters = 0;
+  size_t characters;
 
   q->given |= parameter;
   switch (parameter) {
   case QUERY_DRY_RUN:
-    q->dry_run = strcmp (text, "true") == 0;
-    return q->dry_run || strcmp (text, "false") == 0 ||
-           refuse (problem, name, "parameter dry_run must be true or false");
+    return take_bool (name, text, &q->dry_run, problem);
+  case QUERY_FORCE:
+    return take_bool (name, text, &q->force, problem);
   case QUERY_PAGE:
     if (strcmp (name, "limit") == 0)
       return take_unsigned (name, text, 1, QUERY_LIMIT_MAX, &q->limit, problem);
@@ -99,14 +110,14 @@ take_value (const char *name, enum query_parameter parameter, const char *text,
   case QUERY_SUBJECT:
     return take_text (name, text, q->subject, sizeof q->subject, problem);
   case QUERY_SEVERITY:
-    snprintf (q->severity, sizeof q->severity, "%s", text);
-    return strcmp (text, "info") == 0 || strcmp (text, "warning") == 0 ||
-           strcmp (text, "error") == 0 ||
-           refuse (problem, name,
-                   "parameter severity must be one of info, warning, error");
+    if (strcmp (text, "info") != 0 && strcmp (text, "warning") != 0 &&
+        strcmp (text, "error") != 0)
+      return refuse (problem, name,
+                     "parameter severity must be one of info, warning, error");
+    strcpy (q->severity, text);
+    return true;
   case QUERY_TEXT:
-    for (const char *p = text; *p; p++)
-      characters += ((unsigned char) *p & 0xc0) != 0x80;
+    characters = text_characters (text);
     if (characters == 0 || characters > QUERY_TEXT_MAX)
       return refuse (problem, name,
                      "parameter text must have 1 to %d characters",
@@ -140,6 +151,13 @@ take_value (const char *name, enum query_parameter parameter, const char *text,
     q->attach_writable = strcmp (text, "rw") == 0;
     return q->attach_writable || strcmp (text, "ro") == 0 ||
            refuse (problem, name, "parameter attach must be rw or ro");
+  case QUERY_REACHED:
+    q->reached = strcmp (name, "reached") == 0;
+    return fields_parse_id (text, &q->session) ||
+           refuse (problem, name,
+                   "parameter %s must be a session's number: 16 hexadecimal "
+                   "digits",
+                   name);
   }
   abort ();
 }
@@ -197,10 +215,10 @@ take_parameters (const struct route *route, const char *text, struct query *q,
       return refuse (problem, name, "parameter %s is given twice", name);
     seen[i] = true;
     if (equals && !decode (equals + 1, length - n - 1, value, sizeof value))
-      return refuse (problem, name,
-                     "parameter %s has no text as its value, or one that is "
-                     "too long",
-                     name);
+      return refuse (
+        problem, name,
+        "parameter %s has no valid text as its value, or too long a text",
+        name);
     if (!take_value (name, parameters[i].parameter, value, q, problem))
       return false;
   }
@@ -228,7 +246,7 @@ take_header (const char *name, const char *value, char *to, size_t size,
   return true;
 }
 
-/* What has no ETag can't be held against one: who asks for that is told. */
+/* If-Match on a thing without an ETag is an error. */
 static bool
 take_match (const struct route *route, const struct query_source *source,
             struct query *q, struct refusal *problem)

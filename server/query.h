@@ -1,5 +1,5 @@
-/* query.h: what comes with a request beside its path and its body: the
- * parameters after '?', and the headers If-Match and Idempotency-Key.
+/* query.h: a request's parameters after '?', and its headers If-Match and
+ * Idempotency-Key.
  */
 
 #ifndef WEFT_QUERY_H
@@ -23,7 +23,10 @@ enum query_parameter {
   QUERY_MEMBER = 1 << 6,   /* a position */
   QUERY_NODE = 1 << 7,     /* a node's name */
   QUERY_INSTANCE = 1 << 8, /* of the process that asks */
-  QUERY_ATTACH = 1 << 9,   /* rw or ro: what who asks is about to do */
+  /* rw or ro: the attach that the caller is about to make */
+  QUERY_ATTACH = 1 << 9,
+  QUERY_REACHED = 1 << 10, /* reached or unreached: a session */
+  QUERY_FORCE = 1 << 11,   /* true or false */
 };
 
 #define QUERY_LIMIT_MAX 1000
@@ -33,7 +36,7 @@ enum query_parameter {
 
 struct query {
   unsigned given; /* which of them there are */
-  bool dry_run;
+  bool dry_run, force;
   unsigned limit; /* 0: no limit was given */
   char cursor[128];
   char subject[80], severity[16];
@@ -45,6 +48,8 @@ struct query {
   char node[64];
   char instance[80];
   bool attach_writable;
+  uint64_t session; /* of QUERY_REACHED, ... */
+  bool reached;     /* ... and which of the two it is */
 
   char if_match[256];
   char idempotency_key[72];

@@ -28,7 +28,7 @@ static const struct {
   [ANYBODY] = { { 0, 0 }, { 0, QUOTA_STREAMS } },
 };
 
-/* Who has something under way. */
+/* A caller with requests under way. */
 struct holder {
   LIST_ENTRY (holder) link;
   char key[QUOTA_KEY_BYTES];

@@ -1,12 +1,12 @@
-/* quota.h: how much of weftd one caller may have at once, so that nobody is kept out
- * by another's flood.  From any thread.
+/* quota.h: how much of weftd one caller may have at once, so that one caller's
+ * flood keeps nobody else out.  From any thread.
  *
- * A caller is a user with all logins, a user's tokens (so scripts don't shut out who
- * made them), a node, or, where nobody is logged in, an address (of IPv6 its network).
- * Each may have some, and all of a kind together so much that the rest, which is more
- * than half of weftd's threads, is the nodes'; what administrators have is not counted
- * with the other users'.  Where weftd asks nobody to log in (--no-login), only streams
- * are bounded, all together.
+ * A caller is a user with all logins, a user's tokens (so scripts don't shut
+ * their owner out), a node, or, without a login, an address (for IPv6 its
+ * network). Each caller has a limit, and all callers of a kind together have
+ * one, so that more than half of weftd's threads are left to nodes;
+ * administrators are not counted with the other users.  With --no-login only
+ * streams are bounded, all together.
  */
 
 #ifndef WEFT_QUOTA_H
@@ -44,8 +44,8 @@ enum quota_kind { QUOTA_CALL, QUOTA_STREAM };
 bool quota_begin (const struct caller *caller, enum quota_kind kind);
 void quota_end (const struct caller *caller, enum quota_kind kind);
 
-/* May the node attach once more?  Only what it is granted counts: a process that is to
- * wait asks again and again.
+/* May the node attach once more?  Only granted attaches count: a process that
+ * must wait asks again and again.
  */
 bool quota_attach (const char *node, uint64_t now_ms);
 void quota_attached (const char *node, uint64_t now_ms);
@@ -53,7 +53,9 @@ void quota_attached (const char *node, uint64_t now_ms);
 /* How often it was false since weftd was started. */
 uint64_t quota_refused (void);
 
-/* The caller in a word, for who counts by it: "u kim", "t kim", "n n1", "a 192.0.2.7". */
+/* The caller in a word, as a key for counting: "u kim", "t kim", "n n1", "a
+ * 192.0.2.7".
+ */
 #define QUOTA_KEY_BYTES 72
 void quota_key (const struct caller *caller, char key[QUOTA_KEY_BYTES]);
 

@@ -16,7 +16,7 @@
 #include "common/refuse.h"
 #include "text.h"
 
-/* ---- Fields.  Those that later versions have added may be missing. ---- */
+/* ---- Fields.  Fields of later versions may be missing.  ---- */
 
 #define AT(member) FIELD_AT (cluster_identity, member)
 static const struct field identity_fields[] = {
@@ -104,6 +104,7 @@ static const struct field member_fields[] = {
   { "reset", FIELD_BOOL, AT (reset), .optional = true },
   { "partly", FIELD_BOOL, AT (partly), .optional = true },
   { "anew", FIELD_BOOL, AT (anew), .optional = true },
+  { "differs", FIELD_BOOL, AT (differs), .optional = true },
   { "paused", FIELD_BOOL, AT (paused), .optional = true },
   { "floor", FIELD_NUMBER, AT (floor), .optional = true },
   { "ceiling", FIELD_NUMBER, AT (ceiling), .optional = true },
@@ -199,10 +200,13 @@ change_json (const struct cluster_change *c, unsigned members)
                                      (enum member_state) c->states[m])));
     json_array_append_new (confirm, json_boolean (c->confirm[m]));
   }
-  return json_pack ("{so sb so so so}", "epoch", text_number (c->epoch),
-                    "sessions", c->sessions, "since_ms",
-                    text_number (c->since_wall_ms), "states", states, "confirm",
-                    confirm);
+  return fields_object ((const struct field_value[]) {
+    { "epoch", text_number (c->epoch) },
+    { "sessions", json_boolean (c->sessions) },
+    { "since_ms", text_number (c->since_wall_ms) },
+    { "states", states },
+    { "confirm", confirm },
+    { NULL } });
 }
 
 /* Sessions that are over: [session, epoch, ordered] each. */
@@ -364,7 +368,7 @@ parse_array (struct fields *f, struct cluster_array_record *a)
   }
 }
 
-/* What its key says. */
+/* The fields in its key. */
 static void
 parse_key (struct fields *f, const char *key, struct cluster_record *r)
 {

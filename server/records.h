@@ -4,7 +4,7 @@
 #define WEFT_RECORDS_H
 
 #include "cluster/cluster.h"
-#include "store.h"
+#include "store/store.h"
 
 /* Add the put or delete of a record. */
 void records_add (struct store_txn *t, const struct cluster_record *r);

@@ -1,5 +1,5 @@
-/* refusals.c: see refusals.h.  A small table: when it is full of new entries, what is
- * refused to all further addresses is said once for each reason.
+/* refusals.c: see refusals.h.  A small table: when it is full of new entries,
+ * refusals of all further addresses are logged once for each reason.
  */
 
 #include <config.h>

@@ -1,4 +1,4 @@
-/* refusals.h: what is refused again and again is said once. */
+/* refusals.h: logs repeated refusals once. */
 
 #ifndef WEFT_REFUSALS_H
 #define WEFT_REFUSALS_H

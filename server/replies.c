@@ -8,20 +8,10 @@
 #include <string.h>
 
 #include "allow.h"
+#include "fields.h"
 #include "replies.h"
 #include "text.h"
 #include "views.h"
-
-/* cluster_member_token. */
-static json_t *
-mint (const struct cluster *c, const struct cluster_array *a, unsigned member,
-      uint64_t session, bool writable)
-{
-  char text[TOKEN_BYTES_MAX + 1];
-
-  cluster_member_token (c, a, member, session, writable, text);
-  return json_string (text);
-}
 
 /* ---- Disks. ---- */
 
@@ -39,7 +29,9 @@ state_word (enum member_state state)
   return json_incref (words[state]);
 }
 
-/* Of this change; NULL: only what is committed, as a member acts on nothing else. */
+/* The states of this change; NULL: only committed ones, because a member acts
+ * on nothing else.
+ */
 static json_t *
 states_list (const struct cluster_array *a, const struct cluster_change *change)
 {
@@ -55,33 +47,45 @@ states_list (const struct cluster_array *a, const struct cluster_change *change)
 static json_t *
 assignment (const struct cluster_array *a, unsigned position)
 {
-  return json_pack (
-    "{so ss sI ss sI sI so so ss so so}", "array", text_uuid (a->rec.uuid),
-    "name", a->rec.name, "position", (json_int_t) position, "layout",
-    layout_name (a->rec.layout), "n", (json_int_t) a->rec.n, "groups",
-    (json_int_t) a->rec.groups, "unit", text_number (a->rec.unit),
-    "member_bytes", text_number (a->rec.member_bytes), "dup",
-    array_dup_name (a->rec.dup), "epoch", text_number (a->rec.epoch), "states",
-    states_list (a, NULL));
+  return fields_object ((const struct field_value[]) {
+    { "array", text_uuid (a->rec.uuid) },
+    { "name", text_string (a->rec.name) },
+    { "position", json_integer (position) },
+    { "layout", text_string (layout_name (a->rec.layout)) },
+    { "n", json_integer (a->rec.n) },
+    { "groups", json_integer (a->rec.groups) },
+    { "unit", text_number (a->rec.unit) },
+    { "member_bytes", text_number (a->rec.member_bytes) },
+    { "dup", text_string (array_dup_name (a->rec.dup)) },
+    { "epoch", text_number (a->rec.epoch) },
+    { "states", states_list (a, NULL) },
+    { NULL } });
 }
 
 static json_t *
 join_order (const struct cluster *c, const struct cluster_array *a,
             unsigned position, const struct cluster_join_order *order)
 {
-  uint64_t session = cluster_over_source (a, position);
+  uint64_t session = cluster_shut_source (a, position);
   json_t *sources = json_array ();
+  char token[TOKEN_BYTES_MAX + 1];
 
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (order->source[m])
-      json_array_append_new (
-        sources, json_pack ("{sI so s{so so}}", "member", (json_int_t) m, "uri",
-                            text_string (a->disk[m]->rec.uri), "tokens", "data",
-                            mint (c, a, m, session, false), "intents",
-                            mint (c, a, m, session, false)));
-  return json_pack ("{so sb so so so}", "epoch", text_number (order->epoch),
-                    "paused", order->paused, "rate", text_number (order->rate),
-                    "round", text_number (order->round), "sources", sources);
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (!order->source[m])
+      continue;
+    cluster_source_token (c, a, m, position, session, token);
+    json_array_append_new (
+      sources, json_pack ("{sI so s{ss ss}}", "member", (json_int_t) m, "uri",
+                          text_string (a->disk[m]->rec.uri), "tokens", "data",
+                          token, "intents", token));
+  }
+  return fields_object (
+    (const struct field_value[]) { { "epoch", text_number (order->epoch) },
+                                   { "paused", json_boolean (order->paused) },
+                                   { "rate", text_number (order->rate) },
+                                   { "round", text_number (order->round) },
+                                   { "sources", sources },
+                                   { NULL } });
 }
 
 json_t *
@@ -91,15 +95,17 @@ reply_disk (const struct cluster *c, const struct cluster_disk *d, bool no_news)
   json_t *view;
 
   cluster_disk_told (c, d, no_news, &r);
-  view = json_pack (
-    "{so so so so so sI}", "generation", text_number (r.generation), "cluster",
-    text_uuid (r.cluster), "min_epoch", text_number (r.min_epoch), "assignment",
-    r.same    ? json_true ()
-    : r.place ? assignment (r.place, r.position)
-              : json_null (),
-    "join",
-    r.joins ? join_order (c, r.place, r.position, &r.order) : json_null (),
-    "ttl_ms", (json_int_t) MEMBER_TTL_MS);
+  view = fields_object ((const struct field_value[]) {
+    { "generation", text_number (r.generation) },
+    { "cluster", text_uuid (r.cluster) },
+    { "min_epoch", text_number (r.min_epoch) },
+    { "assignment", r.same    ? json_true ()
+                    : r.place ? assignment (r.place, r.position)
+                              : json_null () },
+    { "join",
+      r.joins ? join_order (c, r.place, r.position, &r.order) : json_null () },
+    { "ttl_ms", json_integer (MEMBER_TTL_MS) },
+    { NULL } });
   if (!r.same)
     json_object_set_new (view, "key", text_hex (r.key, KEY_BYTES));
   if (r.releases)
@@ -116,11 +122,11 @@ map_member (const struct cluster *c, const struct cluster_array *a, unsigned m,
             const struct cluster_session *s)
 {
   const struct cluster_disk *d = a->disk[m];
-  bool writable = s->rec.writable;
-  char name[16];
+  char name[16], token[TOKEN_BYTES_MAX + 1];
 
   snprintf (name, sizeof name, "m%u", m);
-  return json_pack ("{so ss ss so so so so so so sb s{so so so}}", "uri",
+  cluster_member_token (c, a, m, s, token);
+  return json_pack ("{so ss ss so so so so so so sb s{ss ss ss}}", "uri",
                     text_string (d->rec.uri), "name", name, "state",
                     member_state_name (a->rec.member[m].state), "fence",
                     text_number (a->rec.member[m].fence), "lapse",
@@ -129,10 +135,8 @@ map_member (const struct cluster *c, const struct cluster_array *a, unsigned m,
                     text_number (cluster_member_life_round (a, m)), "disk",
                     text_uuid (d->rec.uuid), "round",
                     text_number (cluster_member_round (a, m)), "known",
-                    cluster_member_known (a, m, s), "tokens", "data",
-                    mint (c, a, m, s->rec.id, writable), "batch",
-                    mint (c, a, m, s->rec.id, writable), "intents",
-                    mint (c, a, m, s->rec.id, writable));
+                    cluster_member_known (a, m, s), "tokens", "data", token,
+                    "batch", token, "intents", token);
 }
 
 static json_t *
@@ -143,17 +147,23 @@ map (const struct cluster *c, const struct cluster_array *a,
 
   for (unsigned m = 0; m < a->layout.members; m++)
     json_array_append_new (members, map_member (c, a, m, s));
-  return json_pack (
-    "{ss ss sI sI so ss so so so so so}", "name", a->rec.name, "layout",
-    layout_name (a->rec.layout), "n", (json_int_t) a->rec.n, "groups",
-    (json_int_t) a->rec.groups, "unit", text_number (a->rec.unit), "dup",
-    array_dup_name (a->rec.dup), "epoch", text_number (a->rec.epoch), "round",
-    text_number (a->rec.round), "session", text_session (s->rec.id),
-    "member_bytes", text_number (a->rec.member_bytes), "members", members);
+  return fields_object ((const struct field_value[]) {
+    { "name", text_string (a->rec.name) },
+    { "layout", text_string (layout_name (a->rec.layout)) },
+    { "n", json_integer (a->rec.n) },
+    { "groups", json_integer (a->rec.groups) },
+    { "unit", text_number (a->rec.unit) },
+    { "dup", text_string (array_dup_name (a->rec.dup)) },
+    { "epoch", text_number (a->rec.epoch) },
+    { "round", text_number (a->rec.round) },
+    { "session", text_session (s->rec.id) },
+    { "member_bytes", text_number (a->rec.member_bytes) },
+    { "members", members },
+    { NULL } });
 }
 
-/* Whose clients are to be refused.  Who serves because an administrator has attached
- * it, as all do with --no-login, serves everybody.
+/* The nodes whose clients must be refused.  A process that an administrator has
+ * attached, as always with --no-login, serves all nodes.
  */
 static void
 add_fences (const struct cluster *c, const struct cluster_array *a,
@@ -166,7 +176,9 @@ add_fences (const struct cluster *c, const struct cluster_array *a,
                                        : allow_modes_json (&a->rec.allow));
 }
 
-/* Who begins with a lease of the whole array is to recover that. */
+/* The first session that shares the array begins with all of it, and must
+ * recover that.
+ */
 static json_t *
 first_leases (const struct cluster *c, const struct cluster_array *a,
               const struct cluster_session *s)
@@ -186,11 +198,13 @@ json_t *
 reply_grant (const struct cluster *c, const struct cluster_array *a,
              const struct cluster_session *s)
 {
-  json_t *view = json_pack (
-    "{so sI so so sb}", "session", text_session (s->rec.id), "ttl_ms",
-    (json_int_t) SESSION_TTL_MS, "generation",
-    text_number (cluster_identity (c)->generation), "map", map (c, a, s), "bad",
-    cluster_array_bad_any (a));
+  json_t *view = fields_object ((const struct field_value[]) {
+    { "session", text_session (s->rec.id) },
+    { "ttl_ms", json_integer (SESSION_TTL_MS) },
+    { "generation", text_number (cluster_identity (c)->generation) },
+    { "map", map (c, a, s) },
+    { "bad", json_boolean (cluster_array_bad_any (a)) },
+    { NULL } });
 
   if (cluster_session_guarded (s))
     add_fences (c, a, s, view);
@@ -201,7 +215,7 @@ reply_grant (const struct cluster *c, const struct cluster_array *a,
   return view;
 }
 
-/* What others wait for, and what is to be recovered. */
+/* The ranges that others wait for, and those to recover. */
 static void
 add_leases (const struct cluster *c, const struct cluster_array *a,
             const struct cluster_session *s, json_t *view)

@@ -1,5 +1,5 @@
-/* replies.h: what members and hosts are told, as the JSON of the API
- * (docs/API).  Only these hold keys and tokens.
+/* replies.h: weftd's answers to members and hosts, as the JSON of the API
+ * (docs/API). Only these hold keys and tokens.
  */
 
 #ifndef WEFT_REPLIES_H
@@ -9,8 +9,8 @@
 
 #include "cluster/cluster.h"
 
-/* The answer to a disk's heartbeat: what is wanted of the disk.  no_news: as for
- * cluster_disk_told.
+/* The answer to a disk's heartbeat: the wanted state of the disk.  no_news: as
+ * for cluster_disk_told.
  */
 json_t *reply_disk (const struct cluster *c, const struct cluster_disk *d,
                     bool no_news);

@@ -15,7 +15,7 @@
  * taken the place of that since, and nodes trust it.
  *
  * The database is marked (cluster_identity.restore): when weftd starts, what members know
- * better is taken from them (core/cluster/cluster-restore.c).
+ * better is taken from them (core/cluster/inputs/cluster-restore.c).
  */
 
 #include <config.h>
@@ -36,15 +36,14 @@
 #include <openssl/crypto.h>
 
 #include "alloc.h"
-#include "ca.h"
+#include "pki/ca.h"
 #include "common/backup.h"
 #include "common/refuse.h"
 #include "log.h"
 #include "restore.h"
-#include "store.h"
+#include "store/store.h"
 
 #define NEW "restore.new"
-#define DATABASE "weftd.db"
 #define KEY "ca-key.pem"
 #define CERTIFICATE "ca-cert.pem"
 #define PATH_BYTES 4200
@@ -142,7 +141,10 @@ read_file (struct work *w, int fd, const char *name, size_t *bytes)
       return data;
     *bytes += (size_t) n;
     if (*bytes > BACKUP_BYTES_MAX) {
-      refuse (w->why, sizeof w->why, "%s is too large to be a backup", name);
+      refuse (w->why, sizeof w->why,
+              "cannot restore from %s: it is too large to be a backup; name a "
+              "file that weftctl backup has made",
+              name);
       free (data);
       return NULL;
     }
@@ -212,8 +214,9 @@ take_passphrase (struct work *w)
   if (file == NULL) {
     if ((line = ask_passphrase ()) == NULL)
       refuse (w->why, sizeof w->why,
-              "the backup is encrypted, and there is no terminal to ask for "
-              "its passphrase on: give --passphrase-file FILE");
+              "cannot restore from %s: it is encrypted, and there is no "
+              "terminal to ask for its passphrase: give --passphrase-file FILE",
+              w->r->file);
   }
   else {
     f = strcmp (file, "-") == 0 ? stdin : fopen (file, "re");
@@ -235,7 +238,6 @@ take_passphrase (struct work *w)
 static int
 read_backup (struct work *w)
 {
-  static const char sqlite[] = "SQLite format 3";
   const char *name = w->r->file;
   int fd = open (name, O_RDONLY | O_CLOEXEC);
   char *passphrase = NULL, why[512];
@@ -252,12 +254,20 @@ read_backup (struct work *w)
   close (fd);
   if (data == NULL)
     return -1;
-  if (w->bytes >= sizeof sqlite && memcmp (data, sqlite, sizeof sqlite) == 0) {
+  if (store_is_database (data, w->bytes)) {
+    if (w->r->passphrase_file) {
+      free (data);
+      return refuse (w->why, sizeof w->why,
+                     "cannot restore from %s: it is a copy of a database, and "
+                     "not encrypted; if you trust it, restore it without a "
+                     "passphrase",
+                     name);
+    }
     w->database = data;
     w->made_ms = (uint64_t) st.st_mtime * 1000;
     return 0;
   }
-  if (backup_encrypted (data, w->bytes) &&
+  if ((w->r->passphrase_file || backup_encrypted (data, w->bytes)) &&
       (passphrase = take_passphrase (w)) == NULL) {
     free (data);
     return -1;
@@ -274,13 +284,14 @@ read_backup (struct work *w)
 
 /* ---- The new state. ---- */
 
-/* Is the CA that is there younger than this one? */
+/* Is the CA that is there another one than this, and younger? */
 static bool
 ca_is_older (struct work *w, const char *key, const char *certificate)
 {
   struct ca *ours = NULL, *theirs = ca_read (key, certificate);
   struct ca_networks none = { .count = 0 };
   uint64_t since = 0, other = 0, until;
+  bool younger;
 
   if (is_there (w->r->state, KEY))
     ours = ca_open (w->r->state, &none, w->why, sizeof w->why);
@@ -288,9 +299,11 @@ ca_is_older (struct work *w, const char *key, const char *certificate)
     ca_times (ours, &since, &until);
   if (theirs)
     ca_times (theirs, &other, &until);
+  younger = ours && theirs && since >= other &&
+            strcmp (ca_fingerprint (ours), ca_fingerprint (theirs)) != 0;
   ca_free (ours);
   ca_free (theirs);
-  return since > other;
+  return younger;
 }
 
 /* The CA's key and certificate, as ca_write leaves them. */
@@ -328,7 +341,7 @@ static int
 take_record (struct work *w, struct store_txn *t, const char *kind,
              const char *key, const json_t *record)
 {
-  static const char *const gone[] = { "login", "token", "node-token",
+  static const char *const gone[] = { "login", "token", "node-token", "device",
                                       "idempotency" };
   json_t *copy;
 
@@ -401,15 +414,19 @@ static int
 put_database (struct work *w, const json_t *backup)
 {
   struct loading l = { .work = w, .txn = store_txn_new () };
+  char why[sizeof w->why] = "";
   struct store *store;
   int r = -1;
 
   if (w->database &&
-      write_file (w, w->new, DATABASE, w->database, w->bytes) == -1) {
+      write_file (w, w->new, STORE_FILE, w->database, w->bytes) == -1) {
     store_txn_free (l.txn);
     return -1;
   }
-  store = store_open (w->new, w->why, sizeof w->why);
+  store = store_open (w->new, why, sizeof why);
+  if (store == NULL)
+    refuse (w->why, sizeof w->why, "cannot restore from %s: %.900s", w->r->file,
+            why);
   if (store && take_records (w, store, backup, &l) == 0) {
     if (l.identities == 1) {
       r = store_fill (store, l.txn, w->why, sizeof w->why);
@@ -471,12 +488,11 @@ move (struct work *w, const char *from_dir, const char *to_dir,
   return 0;
 }
 
-/* What is there is kept. */
+/* The present state is kept. */
 static int
 set_aside (struct work *w)
 {
-  static const char *const files[] = { DATABASE, DATABASE "-wal",
-                                       DATABASE "-shm", DATABASE "-journal" };
+  static const char *const files[] = { STORE_FILES };
   char aside[PATH_BYTES - 64], name[64];
   time_t now = time (NULL);
   struct tm tm;
@@ -498,7 +514,7 @@ set_aside (struct work *w)
   if (sync_folder (w, aside) == -1)
     return -1;
   if (rmdir (aside) == -1) /* else there was nothing */
-    log_line (CLUSTER_INFO, "what was there is kept in %s", aside);
+    log_line (CLUSTER_INFO, "the former state is kept in %s", aside);
   return sync_folder (w, w->r->state);
 }
 
@@ -515,7 +531,7 @@ put_in_place (struct work *w)
   if (w->other_ca && (move (w, w->new, state, KEY) == -1 ||
                       move (w, w->new, state, CERTIFICATE) == -1))
     return -1;
-  if (move (w, w->new, state, DATABASE) == -1 || sync_folder (w, state) == -1)
+  if (move (w, w->new, state, STORE_FILE) == -1 || sync_folder (w, state) == -1)
     return -1;
   if (unlink (marker) == -1)
     return fail (w, "remove", marker);
@@ -524,7 +540,7 @@ put_in_place (struct work *w)
   return remove_folder (w, w->new);
 }
 
-/* As root: the files are to be of the user whose directory it is. */
+/* As root: the files must belong to the user who owns the directory. */
 static int
 become_owner (struct work *w)
 {
@@ -548,7 +564,7 @@ run (struct work *w)
   lock = store_lock (w->r->state, w->why, sizeof w->why);
   if (lock == -1)
     return -1;
-  if (is_there (w->r->state, DATABASE) && !w->r->replace &&
+  if (is_there (w->r->state, STORE_FILE) && !w->r->replace &&
       !is_there (w->r->state, "restoring"))
     r = refuse (w->why, sizeof w->why,
                 "there is a state in %s already: --replace puts the backup in "
@@ -579,9 +595,10 @@ restore_run (const struct restore *r)
   else
     log_line (
       CLUSTER_INFO,
-      "%s was restored: start weftd, and see weftctl status for what it "
-      "waits for; revoke again what was revoked since the backup was "
-      "made, then run weftctl revocations confirm",
-      r->state);
+      "%s was restored: start weftd; passwords from before are refused, and "
+      "%s/setup-url lets an administrator in (weftctl setup); see weftctl "
+      "status for what it waits for; take away again what was taken away since "
+      "the backup was made, then run weftctl revocations confirm",
+      r->state, r->state);
   return result == -1 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

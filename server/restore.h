@@ -13,7 +13,7 @@ struct restore {
   bool replace;       /* though there is a state, which is kept aside */
 };
 
-/* Returns the exit status; what has happened, and what failed, goes to stderr. */
+/* Returns the exit status; results and errors go to stderr. */
 int restore_run (const struct restore *r);
 
 #endif /* WEFT_RESTORE_H */

@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-#include "store.h"
+#include "store/store.h"
 
 #define RING_MAX 5000
 #define RINGS_MAX 3

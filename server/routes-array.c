@@ -1,5 +1,5 @@
-/* routes-array.c: arrays as wholes: see routes.h.  A route's two functions stand
- * together: what it reads from the body, and what the loop does with it.
+/* routes-array.c: arrays as wholes: see routes.h.  A route's two functions
+ * stand together: the first reads the body, the second runs on the loop.
  */
 
 #include <config.h>
@@ -14,7 +14,7 @@
 #include "routes-internal.h"
 
 void
-parse_disks (struct fields *f, struct cluster_create *create)
+route_array_parse_disks (struct fields *f, struct cluster_create *create)
 {
   const json_t *list;
   size_t count;
@@ -47,7 +47,7 @@ parse_disks (struct fields *f, struct cluster_create *create)
 static const struct field create_fields[] = {
   { "name", FIELD_NAME, AT (name) },
   { "layout", FIELD_WORD, AT (layout), .parse = layout_parse,
-    .words = "raid-x, raid-10, chained, rotated, raid-1, raid-0" },
+    .words = LAYOUT_NAMES },
   { "unit", FIELD_NUMBER, AT (unit), .optional = true, .min = UNIT_BYTES_MIN,
     .max = UNIT_BYTES_MAX },
   { "groups", FIELD_NUMBER, AT (groups), .optional = true, .min = 1,
@@ -70,7 +70,7 @@ parse_create (struct fields *f, struct request *r)
   fields_take (f, create_fields, create);
   snprintf (r->subject, sizeof r->subject, "%s%s", create->name,
             create->force ? ", by force" : "");
-  parse_disks (f, create);
+  route_array_parse_disks (f, create);
   if (fields_has (f, "allow"))
     allow_take_list (f, "allow", &create->allow);
   fields_end (f);
@@ -102,7 +102,7 @@ handle_arrays (struct loop *l, struct request *r)
 }
 
 const struct cluster_array *
-array_of_path (struct loop *l, struct request *r)
+route_array_of_path (struct loop *l, struct request *r)
 {
   const struct cluster_array *a = cluster_array_find (loop_cluster (l),
                                                       r->name);
@@ -117,7 +117,7 @@ array_of_path (struct loop *l, struct request *r)
 static void
 handle_array (struct loop *l, struct request *r)
 {
-  const struct cluster_array *a = array_of_path (l, r);
+  const struct cluster_array *a = route_array_of_path (l, r);
 
   if (a)
     loop_answer (l, r, 200, view_array (loop_cluster (l), a));
@@ -126,7 +126,7 @@ handle_array (struct loop *l, struct request *r)
 static void
 handle_bad_ranges (struct loop *l, struct request *r)
 {
-  const struct cluster_array *a = array_of_path (l, r);
+  const struct cluster_array *a = route_array_of_path (l, r);
 
   if (a)
     loop_answer (l, r, 200, view_bad_ranges (a, SIZE_MAX));
@@ -136,14 +136,14 @@ handle_bad_ranges (struct loop *l, struct request *r)
 static void
 handle_losing (struct loop *l, struct request *r)
 {
-  const struct cluster_array *a = array_of_path (l, r);
+  const struct cluster_array *a = route_array_of_path (l, r);
   struct cluster_preflight f = { 0 };
   bool which[ARRAY_MEMBERS_MAX] = { false };
 
   if (a == NULL)
     return;
   if (r->query.given & QUERY_NODE)
-    cluster_array_on_node (a, r->query.node, which);
+    cluster_copies_on_node (a, r->query.node, which);
   if ((r->query.given & QUERY_MEMBER) && r->query.member < a->layout.members)
     which[r->query.member] = true;
   else if ((r->query.given & QUERY_MEMBER) || !r->query.given) {
@@ -152,7 +152,7 @@ handle_losing (struct loop *l, struct request *r)
                  a->layout.members - 1);
     return;
   }
-  cluster_array_losing (loop_cluster (l), a, which, &f);
+  cluster_preflight_losing (loop_cluster (l), a, which, &f);
   loop_answer (l, r, 200, view_losing (&f));
 }
 
@@ -208,7 +208,7 @@ parse_array_tune (struct fields *f, struct request *r)
     fields_u64 (f, "slow_out_s", 0, most, &slow);
   if (!tune->has_spare_after && !tune->has_slow_out)
     fields_fail (f, "spare_after_s",
-                 "nothing is to be set: give spare_after_s or slow_out_s");
+                 "both fields are missing: give spare_after_s or slow_out_s");
   fields_end (f);
   tune->spare_after_ms = spare * 1000;
   tune->slow_out_ms = slow * 1000;
@@ -266,7 +266,9 @@ preflight_deny (struct loop *l, struct request *r)
   loop_answer (l, r, 200, view_preflight (&f, NULL));
 }
 
-/* A node that is to use the service says so, and is told whether it may. */
+/* A node that wants to use the service says so, and the answer says whether it
+ * may.
+ */
 static bool
 refuse_client (struct loop *l, struct request *r, const struct cluster_array *a)
 {
@@ -281,16 +283,31 @@ refuse_client (struct loop *l, struct request *r, const struct cluster_array *a)
   return true;
 }
 
+/* A node that may use the service, and no one else, says whether it reaches it. */
+static void
+hear_client (struct loop *l, struct request *r)
+{
+  unsigned needs = QUERY_REACHED | QUERY_ATTACH | QUERY_NODE;
+  const char *node = auth_login_required (loop_auth (l)) ? r->caller.name
+                                                         : r->query.node;
+
+  if ((r->query.given & needs) == needs &&
+      (r->caller.role == ROLE_NODE || !auth_login_required (loop_auth (l))))
+    cluster_service_heard (loop_cluster (l), loop_input (l, r), r->name, node,
+                           r->query.session, r->query.reached);
+}
+
 static void
 handle_service (struct loop *l, struct request *r)
 {
-  const struct cluster_array *a = array_of_path (l, r);
+  const struct cluster_array *a = route_array_of_path (l, r);
 
   if (a == NULL || refuse_client (l, r, a))
     return;
   /* Nobody has enrolled, but a fence must find it. */
   if (r->query.given & QUERY_NODE && !auth_login_required (loop_auth (l)))
     cluster_node_asks (loop_cluster (l), loop_input (l, r), r->query.node);
+  hear_client (l, r);
   loop_answer (l, r, 200, view_service (loop_cluster (l), a));
 }
 
@@ -343,7 +360,8 @@ const struct route routes_array[] = {
     .handle = handle_allow, .preflight = preflight_allow },
   { "DELETE", V1 "/arrays/{name}/allow/{node}", .configuration = etag_array,
     .handle = handle_deny, .preflight = preflight_deny },
-  { "GET", V1 "/arrays/{name}/service", .query = QUERY_ATTACH | QUERY_NODE,
+  { "GET", V1 "/arrays/{name}/service", .process = "array",
+    .query = QUERY_ATTACH | QUERY_NODE | QUERY_REACHED,
     .handle = handle_service },
   { "PUT", V1 "/arrays/{name}/service", .configuration = etag_array,
     .input = sizeof (struct cluster_service), .parse = parse_service,

@@ -35,7 +35,7 @@ handle_backup (struct loop *l, struct request *r)
   free (key);
 }
 
-/* On the HTTP thread, for they may be many. */
+/* On the HTTP thread, because there may be many. */
 static json_t *
 finish_backup (struct loop *l, struct request *r)
 {
@@ -61,7 +61,6 @@ finish_backup (struct loop *l, struct request *r)
 static void
 handle_confirm (struct loop *l, struct request *r)
 {
-  auth_restored (loop_auth (l), 0);
   cluster_restore_confirm (loop_cluster (l), loop_input (l, r));
 }
 
@@ -69,6 +68,8 @@ static json_t *
 reply_confirm (struct loop *l, struct request *r,
                const struct cluster_output *o, struct store_txn *t, int *status)
 {
+  auth_revoked_confirm (loop_auth (l), t);
+  loop_note_doubt (l);
   return json_pack ("{sb}", "confirmed", 1);
 }
 

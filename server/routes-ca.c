@@ -1,5 +1,5 @@
-/* routes-ca.c: the cluster's CA: what is trusted and what is revoked, and another CA
- * that takes its place.
+/* routes-ca.c: the cluster's CA: trusted and revoked certificates, and the
+ * change to another CA.
  */
 
 #include <config.h>
@@ -31,7 +31,7 @@ handle_pem (struct loop *l, struct request *r)
 static void
 handle_crl (struct loop *l, struct request *r)
 {
-  answer_pem (l, r, auth_crl (loop_auth (l)));
+  answer_pem (l, r, auth_store_crl (loop_auth (l)));
 }
 
 /* ---- A node. ---- */
@@ -70,21 +70,82 @@ handle_trust (struct loop *l, struct request *r)
     return;
   c = auth_certificate (a, r->name, r->caller.serial);
   t = store_txn_new ();
-  auth_trust_said (a, t, r->name, q->trusts, c ? c->ca : "");
+  auth_truster_said (a, t, r->name, q->trusts, c ? c->ca : "");
   auth_trust_step (a, t, now);
   loop_answer_stored (l, r, 200,
                       json_pack ("{ss ss sb}", "ca", trust_pem (a->trust),
-                                 "crl", auth_crl (a), "renew",
+                                 "crl", auth_store_crl (a), "renew",
                                  c && auth_trust_renews (a, c, now)),
                       t);
 }
 
+/* ---- Anybody. ---- */
+
+struct shown_input {
+  char *crl;
+};
+
+static void
+parse_shown (struct fields *f, struct request *r)
+{
+  struct shown_input *q = r->input;
+  const char *text = json_string_value (json_object_get (f->object, "crl"));
+
+  if (!fields_has (f, "crl") || text == NULL)
+    fields_fail (f, "crl", "field crl must be the text of /ca-crl.pem");
+  else {
+    fields_get (f, "crl");
+    q->crl = alloc_copy (text);
+  }
+  fields_end (f);
+}
+
+static void
+forget_shown (void *input)
+{
+  struct shown_input *q = input;
+
+  free (q->crl);
+}
+
+/* The CA's signature proves the list; the caller does not matter. */
+static void
+handle_shown (struct loop *l, struct request *r)
+{
+  const struct shown_input *q = r->input;
+  struct store_txn *t = store_txn_new ();
+  enum auth_revoked_shown shown = auth_revoked_shown (
+    loop_auth (l), t, q->crl, &r->caller, clock_wall_ms ());
+
+  if (shown == SHOWN_FOREIGN) {
+    loop_store (l, t);
+    loop_refuse (l, r, 409, "crl", "other-ca",
+                 "no list in it is signed by a CA that weftd has. If the CA "
+                 "was rotated after weftd's database was made, restore a "
+                 "newer backup, or put the newer ca-key.pem back; or enroll "
+                 "this node again");
+    return;
+  }
+  loop_note_doubt (l);
+  loop_answer_stored (l, r, 200,
+                      json_pack ("{sb}", "newer", shown == SHOWN_NEWER), t);
+}
+
 /* ---- An administrator. ---- */
+
+static json_t *
+view_ca (struct auth *a, uint64_t wall_ms)
+{
+  json_t *view = auth_trust_view (a, wall_ms);
+
+  json_object_set_new (view, "revocations", auth_revoked_view (a));
+  return view;
+}
 
 static void
 handle_ca (struct loop *l, struct request *r)
 {
-  loop_answer (l, r, 200, auth_trust_view (loop_auth (l), clock_wall_ms ()));
+  loop_answer (l, r, 200, view_ca (loop_auth (l), clock_wall_ms ()));
 }
 
 struct rotate_input {
@@ -131,7 +192,7 @@ handle_rotate (struct loop *l, struct request *r)
   if (trust_phase (a->trust) == TRUST_SPREAD && q->force)
     trust_renew (a->trust, t);
   auth_trust_step (a, t, now);
-  loop_answer_stored (l, r, 200, auth_trust_view (a, now), t);
+  loop_answer_stored (l, r, 200, view_ca (a, now), t);
 }
 
 static void
@@ -151,15 +212,19 @@ handle_retire (struct loop *l, struct request *r)
   }
   t = store_txn_new ();
   auth_trust_step (a, t, now);
-  waits = auth_trust_waits (a, now);
+  waits = r->query.force ? NULL : auth_trust_waits (a, now);
   if (waits) {
     loop_store (l, t);
     loop_refuse (
       l, r, 409, NULL, "nodes-left-behind",
       "these nodes have no certificate of the next CA yet, and would "
       "be shut out: %.300s; run weft-renew there, or shut them out: "
-      "weftctl node revoke",
-      waits);
+      "weftctl node revoke%s",
+      waits,
+      auth_in_doubt (a)
+        ? ". If the rotation had ended before weftd was restored, nodes trust "
+          "the next CA alone: weftctl ca retire --force"
+        : "");
     free (waits);
     return;
   }
@@ -172,7 +237,8 @@ handle_retire (struct loop *l, struct request *r)
     return;
   }
   auth_trust_drop_old (a, t);
-  loop_answer_stored (l, r, 200, auth_trust_view (a, now), t);
+  loop_note_doubt (l);
+  loop_answer_stored (l, r, 200, view_ca (a, now), t);
 }
 
 const struct route routes_ca[] = {
@@ -181,7 +247,10 @@ const struct route routes_ca[] = {
   { "GET", V1 "/ca", .handle = handle_ca },
   { "POST", V1 "/ca/rotate", .input = sizeof (struct rotate_input),
     .parse = parse_rotate, .handle = handle_rotate },
-  { "POST", V1 "/ca/retire", .handle = handle_retire },
+  { "POST", V1 "/ca/retire", .query = QUERY_FORCE, .handle = handle_retire },
+  { "PUT", V1 "/revocations", .who = WHO_ANYBODY, .proves = true,
+    .input = sizeof (struct shown_input), .parse = parse_shown,
+    .forget = forget_shown, .handle = handle_shown },
   { "PUT", V1 "/nodes/{name}/trust", .who = WHO_NODE, .late = true,
     .input = sizeof (struct trust_input), .parse = parse_trust,
     .handle = handle_trust },

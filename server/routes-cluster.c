@@ -1,12 +1,11 @@
-/* routes-cluster.c: what is asked about the cluster as a whole: see routes.h.
- */
+/* routes-cluster.c: routes of the cluster as a whole: see routes.h. */
 
 #include <config.h>
 
 #include <string.h>
 
 #include "common/clock.h"
-#include "history.h"
+#include "store/history.h"
 #include "journal.h"
 #include "metrics.h"
 #include "routes-internal.h"

@@ -1,4 +1,4 @@
-/* routes-disk.c: what is asked about disks: see routes.h. */
+/* routes-disk.c: routes of disks: see routes.h. */
 
 #include <config.h>
 
@@ -68,16 +68,16 @@ parse_inner (struct fields *f, const char *name, const struct field *table,
 static int
 disk_state_parse (const char *word)
 {
-  return strcmp (word, "serving") == 0    ? 0
-         : strcmp (word, "failed") == 0   ? 1
-         : strcmp (word, "starting") == 0 ? 2
+  return strcmp (word, "serving") == 0    ? DISK_SERVING
+         : strcmp (word, "failed") == 0   ? DISK_FAILED
+         : strcmp (word, "starting") == 0 ? DISK_STARTING
                                           : -1;
 }
 
 #define AT(member) FIELD_AT (cluster_disk_heartbeat, member)
 static const struct field place_fields[] = {
   { "layout", FIELD_WORD, AT (layout), .parse = layout_parse,
-    .words = "the layouts" },
+    .words = LAYOUT_NAMES },
   { "dup", FIELD_WORD, AT (dup), .parse = array_dup_parse,
     .words = "async-client, sync-client" },
   { "n", FIELD_NUMBER, AT (n), .min = 1, .max = GROUP_MEMBERS_MAX },
@@ -115,8 +115,8 @@ static const struct field epoch_fields[] = {
 };
 #undef AT
 
-/* What its superblock says of its array.  Where that makes no sense as a whole,
- * nothing can be made of it: the disk has no place that could be imported.
+/* The superblock's description of the array.  If that makes no sense as a
+ * whole, it is dropped: the disk has no place that could be imported.
  */
 static void
 parse_place (struct fields *f, struct cluster_disk_heartbeat *hb)
@@ -151,7 +151,7 @@ take_range (const json_t *range, struct bad_list *list)
   for (unsigned i = 0; i < list->count; i++)
     blocks += list->range[i].blocks;
   if (v[0] > MEMBER_DATA_BYTES_MAX / BAD_BLOCK_BYTES || v[1] == 0 ||
-      v[1] > 2 * BAD_RANGES_MAX - blocks || v[2] > BAD_SCRUB ||
+      v[1] > 2 * BAD_RANGES_MAX - blocks || v[2] > BAD_WRITE ||
       bad_reason_name ((unsigned) v[2]) == NULL ||
       (last && v[0] < last->first + last->blocks))
     return false;
@@ -184,7 +184,8 @@ parse_bad (struct fields *f, struct bad_list *list)
 }
 
 void
-parse_instance (struct fields *f, char instance[CLUSTER_INSTANCE_BYTES])
+route_disk_parse_instance (struct fields *f,
+                           char instance[CLUSTER_INSTANCE_BYTES])
 {
   fields_text (f, "instance", instance, CLUSTER_INSTANCE_BYTES);
   if (!f->failed && instance[0] == '\0')
@@ -192,7 +193,8 @@ parse_instance (struct fields *f, char instance[CLUSTER_INSTANCE_BYTES])
 }
 
 void
-parse_patience (struct fields *f, struct request *r, uint64_t *wait_ms)
+route_disk_parse_patience (struct fields *f, struct request *r,
+                           uint64_t *wait_ms)
 {
   bool news = true;
 
@@ -214,8 +216,8 @@ certifies (X509 *certificate, const char *host)
 }
 
 void
-parse_own_uri (struct fields *f, const struct request *r, bool local, char *uri,
-               size_t size)
+route_disk_parse_own_uri (struct fields *f, const struct request *r, bool local,
+                          char *uri, size_t size)
 {
   struct uri parts;
 
@@ -227,7 +229,7 @@ parse_own_uri (struct fields *f, const struct request *r, bool local, char *uri,
   else if (local && (parts.socket[0] || addresses_is_loopback (parts.host)))
     return;
   else if (strpbrk (uri,
-                    "?#@")) /* a query could say how TLS is to be verified */
+                    "?#@")) /* a query could change the verification of TLS */
     fields_fail (f, "uri",
                  "field uri may have a host and a port, and neither a user nor "
                  "a query");
@@ -247,10 +249,11 @@ static void
 parse_report (struct fields *f, const struct request *r,
               struct cluster_disk_heartbeat *hb)
 {
-  int state = 0;
+  int state = DISK_SERVING;
+  bool removed = false;
 
   fields_take (f, disk_fields, hb);
-  parse_own_uri (f, r, false, hb->uri, sizeof hb->uri);
+  route_disk_parse_own_uri (f, r, false, hb->uri, sizeof hb->uri);
   if (fields_has (f, "array"))
     parse_place (f, hb);
   if (fields_has (f, "join"))
@@ -260,8 +263,9 @@ parse_report (struct fields *f, const struct request *r,
   fields_take (f, epoch_fields, hb);
   fields_word (f, "state", disk_state_parse, "serving, failed, starting",
                &state);
-  hb->failed = state == 1;
-  hb->starting = state == 2;
+  if (fields_has (f, "gone"))
+    fields_bool (f, "gone", &removed);
+  hb->state = state == DISK_FAILED && removed ? DISK_REMOVED : state;
   if (fields_has (f, "reason"))
     fields_prose (f, "reason", hb->reason, sizeof hb->reason);
   if (fields_has (f, "short"))
@@ -277,10 +281,10 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
   struct cluster_disk_heartbeat *hb = r->input;
 
   memcpy (hb->uuid, r->uuid, 16);
-  parse_instance (f, hb->instance);
+  route_disk_parse_instance (f, hb->instance);
   fields_name (f, "node", hb->node, sizeof hb->node);
   strcpy (r->node, hb->node);
-  parse_patience (f, r, &hb->wait_ms);
+  route_disk_parse_patience (f, r, &hb->wait_ms);
   hb->same = r->no_news && fields_has (f, "report");
   if (fields_has (f, "report"))
     fields_u64 (f, "report", 1, INT64_MAX, &hb->report);
@@ -317,6 +321,8 @@ reply_heartbeat (struct loop *l, struct request *r,
                  const struct cluster_output *o, struct store_txn *t,
                  int *status)
 {
+  r->grants = cluster_join_granted (loop_cluster (l), o->disk->rec.uuid,
+                                    r->subject, sizeof r->subject);
   return reply_disk (loop_cluster (l), o->disk, r->no_news);
 }
 
@@ -345,7 +351,7 @@ const struct route routes_disk[] = {
   { "DELETE", V1 "/disks/{uuid}", .configuration = etag_disk,
     .handle = handle_disk_forget, .preflight = preflight_forget },
   { "POST", V1 "/disks/{uuid}/key", .handle = handle_disk_rekey },
-  { "POST", V1 "/disks/{uuid}/heartbeat", .who = WHO_NODE,
+  { "POST", V1 "/disks/{uuid}/heartbeat", .who = WHO_NODE, .process = "disk",
     .input = sizeof (struct cluster_disk_heartbeat),
     .parse = parse_disk_heartbeat, .handle = handle_disk_heartbeat,
     .reply = reply_heartbeat },

@@ -1,8 +1,8 @@
 /* routes-enroll.c: nodes that join, and their certificates.
  *
- * A token lets one host ask once for a certificate.  The host keeps its key;
- * what it sends is a request, signed by that key.  The token is spent, the
- * node's record made and its certificate stored in one transaction.
+ * A token lets one host ask once for a certificate.  The host keeps its key and
+ * sends a request that this key has signed.  In one transaction the token is
+ * spent, the node's record made and its certificate stored.
  */
 
 #include <config.h>
@@ -16,8 +16,9 @@
 #include "auth-request.h"
 #include "routes-internal.h"
 
-/* That are good at a time. */
-#define CERTIFICATES_OF_NODE_MAX 32
+/* That are good at a time: of the node itself, as of each of its processes; and of all. */
+#define CERTIFICATES_OF_ONE_MAX 32
+#define CERTIFICATES_OF_NODE_MAX 1024
 #define OUTSIDE                                                                \
   "the address %s is in no network of the cluster's CA (private ones and "     \
   "those of weftd's host, or what weftd --ca-network said), and nobody would " \
@@ -66,16 +67,20 @@ parse_certificate (struct fields *f, struct request *r)
 
 /* ---- What is asked for. ---- */
 
-/* How many certificates the node has that expire after this, and were not revoked. */
+/* How many certificates the node has that expire after this, and were not revoked: for this
+ * process ("": for the node itself; NULL: in all).
+ */
 static unsigned
-certificates_of (const struct auth *a, const char *node, uint64_t wall_ms)
+certificates_of (const struct auth *a, const char *node, const char *process,
+                 uint64_t wall_ms)
 {
   const struct certificate *c;
   unsigned count = 0;
 
   TAILQ_FOREACH (c, &a->certificates, link)
     count += c->revoked == 0 && c->expires > wall_ms &&
-             strcmp (c->node, node) == 0;
+             strcmp (c->node, node) == 0 &&
+             (process == NULL || strcmp (c->process, process) == 0);
   return count;
 }
 
@@ -87,7 +92,7 @@ token_is_good (const struct auth *a, const struct auth_request *q,
   uint8_t hash[AUTH_HASH_BYTES];
   struct secret *s;
 
-  auth_secret_hash (q->secret, hash);
+  auth_words_secret_hash (q->secret, hash);
   s = auth_secret (a, SECRET_NODE_TOKEN, hash);
   *token = s;
   if (s == NULL || (s->name[0] && strcmp (s->name, q->name) != 0))
@@ -103,14 +108,29 @@ token_is_good (const struct auth *a, const struct auth_request *q,
     return text_refuse (
       p, 403, "token", "token-expired",
       "this token has expired: weftctl node token makes another");
-  /* It would take the certificate of a node that may be at work. */
-  if (s->name[0] == '\0' && certificates_of (a, q->name, 0) > 0)
-    return text_refuse (
-      p, 409, "node", "enrolled",
-      "%s is a node already, and this token is for new ones: make "
-      "a token for %s: weftctl node token %s",
-      q->name, q->name, q->name);
   return true;
+}
+
+/* A token without a name is for new nodes: else its holder could take the certificate of a
+ * node that may be at work, or the rights of a node that was shut out, or of one that is to
+ * come.
+ */
+static bool
+name_is_new (struct loop *l, const char *name, struct refusal *p)
+{
+  const struct cluster *c = loop_cluster (l);
+  const struct cluster_array *a;
+  bool is_known = cluster_node_find (c, name) != NULL ||
+                  certificates_of (loop_auth (l), name, NULL, 0) > 0;
+
+  TAILQ_FOREACH (a, cluster_arrays (c), link)
+    is_known |= cluster_allowed_find (&a->rec.allow, name) != NULL;
+  return !is_known ||
+         text_refuse (p, 409, "node", "enrolled",
+                      "%s is a node already, or in the list of an array, and "
+                      "this token is for new ones: make a token for %s: "
+                      "weftctl node token %s",
+                      name, name, name);
 }
 
 /* The node that has a certificate for this address, but for `but`; NULL: none. */
@@ -162,6 +182,11 @@ names_are_free (const struct auth *a, const struct auth_request *q,
 {
   bool loopback = addresses_is_loopback (caller->address);
 
+  if (q->names.process[0])
+    return text_refuse (
+      p, 422, "csr", "csr",
+      "field csr: it asks for a certificate of one process: enroll the node "
+      "first, and ask for that by the node's certificate");
   for (unsigned i = 0; i < q->names.dns_count; i++)
     if (strcmp (q->names.dns[i], q->name) != 0)
       return text_refuse (
@@ -188,6 +213,10 @@ names_are_free (const struct auth *a, const struct auth_request *q,
     if (!trust_permits (a->trust, address))
       return text_refuse (p, 422, "csr", "csr", "field csr: " OUTSIDE, address);
   }
+  if (strcmp (q->name, "localhost") == 0)
+    return text_refuse (p, 422, "node", NULL,
+                        "field node: localhost names every host; give another "
+                        "name");
   /* Only on weftd's own host may a node be called as that is. */
   for (unsigned i = 0; i < a->own.dns_count; i++)
     if (strcmp (a->own.dns[i], q->name) == 0 && !loopback &&
@@ -225,6 +254,9 @@ read_request (struct loop *l, struct request *r)
   char why[256];
 
   q->key = ca_read_request (q->csr, &q->names, why, sizeof why);
+  if (q->key && q->names.process[0])
+    snprintf (r->subject, sizeof r->subject, "%s, %s", q->name,
+              q->names.process);
   if (q->key)
     return true;
   r->status = 422;
@@ -259,6 +291,7 @@ handle_enroll (struct loop *l, struct request *r)
   struct refusal p;
 
   if (!token_is_good (a, q, clock_wall_ms (), &token, &p) ||
+      (token->name[0] == '\0' && !name_is_new (l, q->name, &p)) ||
       !names_are_free (a, q, token, &r->caller, &p)) {
     loop_refuse (l, r, p.status, p.field, p.code, "%s", p.why);
     return;
@@ -267,8 +300,8 @@ handle_enroll (struct loop *l, struct request *r)
   cluster_node_add (loop_cluster (l), loop_input (l, r), q->name);
 }
 
-/* A certificate for the key in r, and these addresses: what is answered.  node may be
- * NULL.
+/* A certificate for the key in r, and these addresses, as the answer.  node may
+ * be NULL.
  */
 static json_t *
 issue (struct loop *l, struct request *r, struct store_txn *t, const char *node,
@@ -285,6 +318,7 @@ issue (struct loop *l, struct request *r, struct store_txn *t, const char *node,
   char *pem;
 
   strcpy (names.dns[0], q->name);
+  strcpy (names.process, q->names.process);
   json_array_foreach (addresses, i, v)
     if (i < CA_NAMES_MAX)
       snprintf (names.address[names.address_count++], sizeof names.address[0],
@@ -293,11 +327,12 @@ issue (struct loop *l, struct request *r, struct store_txn *t, const char *node,
            ca_seconds (a->certificate_seconds), &made);
   strcpy (c->serial, made.serial);
   strcpy (c->node, q->name);
+  strcpy (c->process, q->names.process);
   strcpy (c->ca, ca_fingerprint (ca));
   c->created = made.created;
   c->expires = made.expires;
   c->addresses = addresses;
-  auth_put_certificate (a, t, c);
+  auth_store_put_certificate (a, t, c);
   pem = ca_print (made.x509);
   X509_free (made.x509);
   body = json_pack ("{ss* ss ss}", "node", node, "certificate", pem, "ca",
@@ -327,8 +362,8 @@ reply_enroll (struct loop *l, struct request *r, const struct cluster_output *o,
   pthread_mutex_lock (&a->lock);
   token->spent = true;
   pthread_mutex_unlock (&a->lock);
-  auth_put_secret (a, t, token);
-  auth_forget_node (a, t, q->name); /* a host that was set up anew */
+  auth_store_put_secret (a, t, token);
+  auth_forget_node (a, t, q->name); /* a host that was set up again */
   addresses = json_array ();
   for (unsigned i = 0; i < q->names.address_count; i++)
     json_array_append_new (addresses, json_string (q->names.address[i]));
@@ -339,7 +374,7 @@ reply_enroll (struct loop *l, struct request *r, const struct cluster_output *o,
 bool
 enroll_refuse_stranger (struct loop *l, struct request *r)
 {
-  if (certificates_of (loop_auth (l), r->name, 0) > 0)
+  if (certificates_of (loop_auth (l), r->name, NULL, 0) > 0)
     return false;
   loop_refuse (l, r, 404, NULL, "unknown-node",
                "node %s has no certificate: enroll it, with weft-enroll",
@@ -367,20 +402,25 @@ handle_certificate (struct loop *l, struct request *r)
 {
   struct auth *a = loop_auth (l);
   uint64_t now = clock_wall_ms ();
+  const struct auth_request *q = r->input;
   struct certificate *c, *next;
   struct store_txn *t;
   json_t *addresses;
 
   if (enroll_refuse_late (l, r) || enroll_refuse_stranger (l, r))
     return;
-  if (certificates_of (a, r->name, now) >= CERTIFICATES_OF_NODE_MAX) {
+  if (certificates_of (a, r->name, q->names.process, now) >=
+        CERTIFICATES_OF_ONE_MAX ||
+      (q->names.process[0] &&
+       certificates_of (a, r->name, NULL, now) >= CERTIFICATES_OF_NODE_MAX)) {
     loop_refuse (l, r, 409, NULL, "too-many",
-                 "node %s has %u certificates that are good: it gets the next "
-                 "one when one of them has expired",
-                 r->name, CERTIFICATES_OF_NODE_MAX);
+                 "node %s has %u certificates that are good for one process, "
+                 "or %u for all: it gets the next one when one of them has "
+                 "expired",
+                 r->name, CERTIFICATES_OF_ONE_MAX, CERTIFICATES_OF_NODE_MAX);
     return;
   }
-  /* Whatever it asks for. */
+  /* All addresses of the node, whichever the request names. */
   addresses = auth_node_addresses (a, r->name);
   t = store_txn_new ();
   /* By what has expired nobody need come back now, but by that of this very call: its
@@ -390,13 +430,14 @@ handle_certificate (struct loop *l, struct request *r)
     if (c->revoked == 0 && c->expires <= now &&
         strcmp (c->node, r->name) == 0 &&
         strcmp (c->serial, r->caller.serial) != 0)
-      auth_drop_certificate (a, t, c);
+      auth_store_drop_certificate (a, t, c);
   loop_answer_stored (l, r, 201, issue (l, r, t, NULL, addresses), t);
 }
 
-/* Its certificates are of no use from here on, and the engine ends the rest.  So who
- * has none any more may be shut out, too: what it has opened may be open still, and it
- * may have been shut out before when a member could not be reached.
+/* Its certificates are no longer valid from here on, and the engine ends the
+ * rest.  A node without a certificate may be shut out, too: its connections may
+ * still be open, and it may have been shut out before when a member could not
+ * be reached.
  */
 static void
 handle_revoke (struct loop *l, struct request *r)
@@ -446,7 +487,9 @@ is_with_weftd (struct auth *a, const char *node)
   return with;
 }
 
-/* In the node's next certificate; those that it has are good until they expire. */
+/* For the node's next certificate; its present ones are valid until they
+ * expire.
+ */
 static void
 handle_addresses (struct loop *l, struct request *r)
 {
@@ -485,7 +528,7 @@ handle_addresses (struct loop *l, struct request *r)
       return;
     }
   t = store_txn_new ();
-  auth_set_addresses (a, t, r->name, list);
+  auth_store_set_addresses (a, t, r->name, list);
   loop_answer_stored (
     l, r, 200, json_pack ("{ss so}", "name", r->name, "addresses", list), t);
 }

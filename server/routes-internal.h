@@ -26,8 +26,8 @@ extern const struct route routes_rebuild[];
 extern const struct route routes_session[];
 extern const struct route routes_users[];
 
-/* The functions of a route that leave the answer to the engine: `call` is one of
- * its functions, and the rest is what it is told of the request r.
+/* The functions of a route whose answer comes from the engine: `call` is one of
+ * its functions, and the rest are its arguments from the request r.
  */
 #define ROUTE_CALL(handle, call, ...)                                          \
   static void handle (struct loop *l, struct request *r)                       \
@@ -46,24 +46,27 @@ extern const struct route routes_users[];
 /* ---- routes-disk.c ---- */
 
 /* The field of that name, which must not be empty. */
-void parse_instance (struct fields *f, char instance[CLUSTER_INSTANCE_BYTES]);
-/* The field `uri`: where others reach what the caller serves.  A node with a certificate
- * may say none but its own addresses, and with TLS; `local`: also what no other host
- * connects to.
+void route_disk_parse_instance (struct fields *f,
+                                char instance[CLUSTER_INSTANCE_BYTES]);
+/* The field `uri`: where others reach the caller's export.  A node with a
+ * certificate may give only its own addresses, and with TLS; `local`: also
+ * addresses that no other host can connect to.
  */
-void parse_own_uri (struct fields *f, const struct request *r, bool local,
-                    char *uri, size_t size);
+void route_disk_parse_own_uri (struct fields *f, const struct request *r,
+                               bool local, char *uri, size_t size);
 /* How long may the answer to a heartbeat be held, and does it say anything that must
  * be known now?
  */
-void parse_patience (struct fields *f, struct request *r, uint64_t *wait_ms);
+void route_disk_parse_patience (struct fields *f, struct request *r,
+                                uint64_t *wait_ms);
 
 /* ---- routes-array.c ---- */
 
 /* The field `disks`. */
-void parse_disks (struct fields *f, struct cluster_create *create);
+void route_array_parse_disks (struct fields *f, struct cluster_create *create);
 /* The array in the path; NULL: refused. */
-const struct cluster_array *array_of_path (struct loop *l, struct request *r);
+const struct cluster_array *route_array_of_path (struct loop *l,
+                                                 struct request *r);
 
 /* ---- routes-enroll.c: true: it is answered. ---- */
 

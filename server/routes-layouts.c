@@ -12,6 +12,7 @@
 
 #include "layout/durability.h"
 #include "format/format.h"
+#include "fields.h"
 #include "routes-internal.h"
 #include "text.h"
 
@@ -36,12 +37,11 @@ parse_layouts (struct fields *f, struct request *r)
   create->unit = UNIT_BYTES_DEFAULT;
   create->groups = 1;
   fields_take (f, layouts_fields, create);
-  parse_disks (f, create);
+  route_array_parse_disks (f, create);
   fields_end (f);
 }
 
-/* How large the disks are, and which are on one host; what is made of that needs no
- * engine.
+/* The sizes of the disks, and which are on one host; the rest needs no engine.
  */
 static void
 handle_layouts (struct loop *l, struct request *r)
@@ -90,26 +90,35 @@ view_layout (enum layout_kind kind, const struct cluster_create *create,
       least = bytes[m];
   if (layout_init (&l, kind, create->members / create->groups, create->groups,
                    create->unit, format_usable (least), why, sizeof why) == -1)
-    return json_pack ("{ss sn sn sn sn sn sn sn so}", "layout",
-                      layout_name (kind), "capacity", "survives",
-                      "failures_any", "hosts_any", "write_cost", "copies",
-                      "mttdl_hours", "problem", text_string (why));
+    return fields_object ((const struct field_value[]) {
+      { "layout", text_string (layout_name (kind)) },
+      { "capacity", json_null () },
+      { "survives", json_null () },
+      { "failures_any", json_null () },
+      { "hosts_any", json_null () },
+      { "write_cost", json_null () },
+      { "copies", json_null () },
+      { "mttdl_hours", json_null () },
+      { "problem", text_string (why) },
+      { NULL } });
   layout_capacity (&l, bytes, &capacity);
   layout_survives (&l, host, survives, sizeof survives);
-  /* Writes of disks for each small write: the images of n - 1 successive units
-   * lie together in raid-x, and are written as one.
-   */
-  writes = kind == LAYOUT_RAIDX ? 1 + 1. / (l.n - 1) : l.copies;
+  /* Writes of disks for each small write: images of one cluster are written as one. */
+  writes = 1 + (l.copies - 1.) / l.cluster;
   hours = round (
     durability_mttdl (&l, -log1p (-FAILURES_A_YEAR) / HOURS_A_YEAR,
                       3600 * REBUILD_BYTES_A_SECOND / (double) l.member_bytes));
-  return json_pack ("{ss so ss sI sI sf sI sf sn}", "layout",
-                    layout_name (kind), "capacity", view_capacity (&capacity),
-                    "survives", survives, "failures_any",
-                    (json_int_t) l.copies - 1, "hosts_any",
-                    (json_int_t) layout_hosts (&l, host, NULL) - 1,
-                    "write_cost", round (writes * 1000) / 1000, "copies",
-                    (json_int_t) l.copies, "mttdl_hours", hours, "problem");
+  return fields_object ((const struct field_value[]) {
+    { "layout", text_string (layout_name (kind)) },
+    { "capacity", view_capacity (&capacity) },
+    { "survives", text_string (survives) },
+    { "failures_any", json_integer (l.copies - 1) },
+    { "hosts_any", json_integer (layout_hosts (&l, host, NULL) - 1) },
+    { "write_cost", json_real (round (writes * 1000) / 1000) },
+    { "copies", json_integer (l.copies) },
+    { "mttdl_hours", json_real (hours) },
+    { "problem", json_null () },
+    { NULL } });
 }
 
 static json_t *

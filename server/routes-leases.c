@@ -1,5 +1,5 @@
-/* routes-leases.c: what sessions that share an array by leases say of them, and who has
- * what: see routes.h.  A range is [offset, length].
+/* routes-leases.c: calls of sessions that share an array by leases, and the map
+ * of leases: see routes.h.  A range is [offset, length].
  */
 
 #include <config.h>
@@ -10,7 +10,7 @@
 #include "alloc.h"
 #include "routes-internal.h"
 
-/* What lies as neighbours at two hosts may be many leases here for a while. */
+/* Neighbouring leases of two hosts may be many leases here for a while. */
 #define RANGES_MAX (ARRAY_LEASES_MAX + SESSION_LEASES_MAX)
 
 static bool
@@ -83,7 +83,7 @@ parse_leases (struct fields *f, struct request *r)
   struct cluster_lease_words *w = r->input;
   uint64_t ended = 0;
 
-  parse_instance (f, w->instance);
+  route_disk_parse_instance (f, w->instance);
   if (fields_has (f, "ended"))
     fields_hex (f, "ended", (uint8_t *) &ended, sizeof ended);
   w->ended = be64toh (ended);
@@ -123,16 +123,17 @@ reply_leases (struct loop *l, struct request *r, const struct cluster_output *o,
 static void
 handle_map (struct loop *l, struct request *r)
 {
-  const struct cluster_array *a = array_of_path (l, r);
+  const struct cluster_array *a = route_array_of_path (l, r);
 
   if (a)
     loop_answer (l, r, 200, view_leases (loop_cluster (l), a));
 }
 
 const struct route routes_leases[] = {
-  { "POST", V1 "/sessions/{id}/leases", .who = WHO_NODE, .large = true,
-    .input = sizeof (struct cluster_lease_words), .parse = parse_leases,
-    .forget = forget_leases, .handle = handle_leases, .reply = reply_leases },
+  { "POST", V1 "/sessions/{id}/leases", .who = WHO_NODE, .process = "array",
+    .large = true, .input = sizeof (struct cluster_lease_words),
+    .parse = parse_leases, .forget = forget_leases, .handle = handle_leases,
+    .reply = reply_leases },
   { "GET", V1 "/arrays/{name}/leases", .handle = handle_map },
   { NULL },
 };

@@ -13,6 +13,7 @@
 #include "alloc.h"
 #include "common/clock.h"
 #include "auth-request.h"
+#include "fields.h"
 #include "routes-internal.h"
 #include "text.h"
 
@@ -65,12 +66,15 @@ handle_node_token (struct loop *l, struct request *r)
   s->expires = s->created + q->seconds * 1000;
   if (s->expires > last)
     s->expires = last;
-  auth_secret_make (text, s->hash);
-  auth_put_secret (a, t, s);
-  body = json_pack (
-    "{ss so so ss so}", "token", text, "node", text_or_null (s->name),
-    "addresses", addresses_list (s->addresses), "ca_fingerprint",
-    ca_fingerprint (trust_ca (a->trust)), "expires_at", text_time (s->expires));
+  auth_words_secret_make (text, s->hash);
+  auth_store_put_secret (a, t, s);
+  body = fields_object ((const struct field_value[]) {
+    { "token", text_string (text) },
+    { "node", text_or_null (s->name) },
+    { "addresses", addresses_list (s->addresses) },
+    { "ca_fingerprint", text_string (ca_fingerprint (trust_ca (a->trust))) },
+    { "expires_at", text_time (s->expires) },
+    { NULL } });
   OPENSSL_cleanse (text, sizeof text);
   loop_answer_stored (l, r, 201, body, t);
 }
@@ -101,13 +105,15 @@ handle_node_tokens (struct loop *l, struct request *r)
 
   TAILQ_FOREACH (s, &loop_auth (l)->secrets, link)
     if (is_open (s, clock_wall_ms ()))
-      json_array_append_new (
-        list,
-        json_pack ("{so so so so so so}", "id", text_session (id_of (s)),
-                   "node", text_or_null (s->name), "addresses",
-                   addresses_list (s->addresses), "created_at",
-                   text_time (s->created), "created_by", text_or_null (s->by),
-                   "expires_at", text_time (s->expires)));
+      json_array_append_new (list,
+                             fields_object ((const struct field_value[]) {
+                               { "id", text_session (id_of (s)) },
+                               { "node", text_or_null (s->name) },
+                               { "addresses", addresses_list (s->addresses) },
+                               { "created_at", text_time (s->created) },
+                               { "created_by", text_or_null (s->by) },
+                               { "expires_at", text_time (s->expires) },
+                               { NULL } }));
   loop_answer (l, r, 200, list);
 }
 
@@ -128,7 +134,7 @@ handle_node_token_delete (struct loop *l, struct request *r)
     return;
   }
   t = store_txn_new ();
-  auth_drop_secret (a, t, s);
+  auth_store_drop_secret (a, t, s);
   loop_answer_stored (
     l, r, 200, json_pack ("{so sb}", "id", text_session (r->id), "deleted", 1),
     t);

@@ -41,7 +41,7 @@ handle_ok_to_stop (struct loop *l, struct request *r)
     unknown_node (l, r);
     return;
   }
-  cluster_ok_to_stop (loop_cluster (l), r->name, &f);
+  cluster_preflight_ok_to_stop (loop_cluster (l), r->name, &f);
   loop_answer (l, r, 200, view_ok_to_stop (r->name, &f));
 }
 

@@ -29,6 +29,7 @@ struct attach_input {
   struct cluster_attach attach;
   bool shared, part; /* mode shared; there is a part (else it is by leases), */
   bool to_end;       /* without a length: up to the array's end */
+  bool pinned;       /* it knows that a part is a pinned lease */
 };
 
 static void
@@ -55,7 +56,7 @@ parse_attach (struct fields *f, struct request *r)
   uint64_t ended = 0; /* as its bytes come, from the first digits on */
   int mode = MODE_RO;
 
-  parse_instance (f, a->instance);
+  route_disk_parse_instance (f, a->instance);
   fields_name (f, "node", a->node, sizeof a->node);
   strcpy (r->node, a->node);
   fields_u64 (f, "pid", 0, INT64_MAX, &a->pid);
@@ -65,13 +66,16 @@ parse_attach (struct fields *f, struct request *r)
   q->shared = mode == MODE_SHARED;
   if (fields_has (f, "part"))
     parse_part (f, q);
+  if (fields_has (f, "pinned"))
+    fields_bool (f, "pinned", &q->pinned);
   a->leases = q->shared && !q->part;
   if (fields_has (f, "takeover"))
     fields_bool (f, "takeover", &a->takeover);
   if (fields_has (f, "exports"))
     fields_bool (f, "exports", &a->exports);
   if (fields_has (f, "uri"))
-    parse_own_uri (f, r, !a->exports && !a->service, a->uri, sizeof a->uri);
+    route_disk_parse_own_uri (f, r, !a->exports && !a->service, a->uri,
+                              sizeof a->uri);
   if (fields_has (f, "ended"))
     fields_hex (f, "ended", (uint8_t *) &ended, sizeof ended);
   a->ended = be64toh (ended);
@@ -109,8 +113,8 @@ sessions_of (const struct cluster *c, const char *name,
   return count;
 }
 
-/* Does the mode want the part that is asked for?  Whether the array can have it the
- * engine says, which is told where it ends; all of it may be written by leases.
+/* Does the mode allow the requested part?  The engine knows where the array
+ * ends and decides about the array; all of it may be written by leases.
  */
 static bool
 refuse_part (struct loop *l, struct request *r)
@@ -122,8 +126,14 @@ refuse_part (struct loop *l, struct request *r)
 
   if (q->part && !q->shared)
     loop_refuse (l, r, 422, "part", "part",
-                 "field part is for mode shared: who attaches in another mode "
-                 "writes all of the array, or nothing");
+                 "field part belongs to mode shared: in the other modes, a "
+                 "session writes all of the array or only reads");
+  else if (q->part && !q->pinned)
+    loop_refuse (l, r, 422, "pinned", "pinned",
+                 "the process on node %s is of an older Weft, which does not "
+                 "know that a part is a pinned lease: upgrade it, then attach "
+                 "array %s again",
+                 q->attach.node, r->name);
   else if (q->to_end && a && part->offset >= a->layout.size)
     loop_refuse (l, r, 422, "part.offset", "part",
                  "the part begins where array %s, of %" PRIu64
@@ -177,7 +187,7 @@ reply_attach (struct loop *l, struct request *r, const struct cluster_output *o,
   return reply_grant (loop_cluster (l), o->array, o->session);
 }
 
-/* {"sum_us": N, "counts": [N, ...]}; what is missing at the end is 0. */
+/* {"sum_us": N, "counts": [N, ...]}; missing counts at the end are 0. */
 static void
 parse_latency (struct fields *f, const char *name, struct latency *l)
 {
@@ -252,6 +262,7 @@ static const struct field stats_fields[] = {
   { "image_bytes", FIELD_NUMBER, AT (image_bytes) },
   { "image_bytes_max", FIELD_NUMBER, AT (image_bytes_max) },
   { "image_oldest_ns", FIELD_NUMBER, AT (image_oldest_ns) },
+  { "memory_wait_ns", FIELD_NUMBER, AT (memory_wait_ns) },
   { "images_sent", FIELD_NUMBER, AT (images_sent) },
   { "images_replaced", FIELD_NUMBER, AT (images_replaced) },
   { "batches", FIELD_NUMBER, AT (batches) },
@@ -309,15 +320,14 @@ parse_session_heartbeat (struct fields *f, struct request *r)
   fields_take (f, heartbeat_fields, hb);
   hb->has_uri = fields_has (f, "uri");
   if (hb->has_uri)
-    parse_own_uri (f, r, true, hb->uri, sizeof hb->uri);
+    route_disk_parse_own_uri (f, r, true, hb->uri, sizeof hb->uri);
   hb->same_stats = json_is_true (json_object_get (f->object, "stats"));
   hb->has_stats = !hb->same_stats && fields_has (f, "stats");
   if (hb->has_stats)
     parse_stats (f, &hb->stats);
-  hb->orders = fields_has (f, "order");
   if (fields_has (f, "draining"))
     fields_bool (f, "draining", &hb->draining);
-  parse_patience (f, r, &hb->wait_ms);
+  route_disk_parse_patience (f, r, &hb->wait_ms);
 }
 
 ROUTE_CALL (handle_session_heartbeat, cluster_session_heartbeat, r->id,
@@ -338,6 +348,7 @@ struct lost_input {
   unsigned member;
   uint64_t round;
   bool answers;
+  uint64_t waited_ms;
   char reason[CLUSTER_REASON_BYTES];
 };
 
@@ -353,6 +364,8 @@ parse_lost (struct fields *f, struct request *r)
     fields_u64 (f, "round", 0, EPOCH_MAX, &q->round);
   if (fields_has (f, "answers"))
     fields_bool (f, "answers", &q->answers);
+  if (fields_has (f, "waited_ms"))
+    fields_u64 (f, "waited_ms", 0, EPOCH_MAX, &q->waited_ms);
   strcpy (q->reason, "it does not say why");
   if (fields_has (f, "reason"))
     fields_prose (f, "reason", q->reason, sizeof q->reason);
@@ -364,11 +377,11 @@ handle_lost (struct loop *l, struct request *r)
   const struct lost_input *q = r->input;
 
   cluster_session_lost (loop_cluster (l), loop_input (l, r), r->id, q->member,
-                        q->round, q->answers, q->reason);
+                        q->round, q->answers, q->waited_ms, q->reason);
 }
 
-/* The process that detaches says so by its instance; whoever else ends a session
- * evicts it.
+/* The process that detaches sends its instance; any other caller evicts the
+ * session.
  */
 static void
 handle_detach (struct loop *l, struct request *r)
@@ -390,18 +403,19 @@ handle_detach (struct loop *l, struct request *r)
 ROUTE_PREFLIGHT (preflight_evict, cluster_preflight_evict, r->id)
 
 const struct route routes_session[] = {
-  { "POST", V1 "/arrays/{name}/sessions", .who = WHO_NODE, .makes = true,
-    .input = sizeof (struct attach_input), .parse = parse_attach,
+  { "POST", V1 "/arrays/{name}/sessions", .who = WHO_NODE, .process = "array",
+    .makes = true, .input = sizeof (struct attach_input), .parse = parse_attach,
     .handle = handle_attach, .reply = reply_attach },
   { "GET", V1 "/sessions", .query = QUERY_PAGE, .list = "sessions", .key = "id",
     .show = view_sessions },
-  { "DELETE", V1 "/sessions/{id}", .who = WHO_NODE, .query = QUERY_INSTANCE,
-    .handle = handle_detach, .preflight = preflight_evict },
-  { "POST", V1 "/sessions/{id}/heartbeat", .who = WHO_NODE,
+  { "DELETE", V1 "/sessions/{id}", .who = WHO_NODE, .process = "array",
+    .query = QUERY_INSTANCE, .handle = handle_detach,
+    .preflight = preflight_evict },
+  { "POST", V1 "/sessions/{id}/heartbeat", .who = WHO_NODE, .process = "array",
     .input = sizeof (struct cluster_session_heartbeat),
     .parse = parse_session_heartbeat, .handle = handle_session_heartbeat,
     .reply = reply_heartbeat },
-  { "POST", V1 "/sessions/{id}/lost", .who = WHO_NODE,
+  { "POST", V1 "/sessions/{id}/lost", .who = WHO_NODE, .process = "array",
     .input = sizeof (struct lost_input), .parse = parse_lost,
     .handle = handle_lost },
   { NULL },

@@ -2,14 +2,17 @@
 
 #include <config.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <openssl/crypto.h>
+#include <openssl/rand.h>
 
 #include "alloc.h"
 #include "common/clock.h"
 #include "auth-request.h"
+#include "fields.h"
 #include "routes-internal.h"
 #include "text.h"
 
@@ -35,7 +38,7 @@ parse_user_add (struct fields *f, struct request *r)
   fields_name (f, "name", a->name, sizeof a->name);
   strcpy (r->subject, a->name);
   take_role (f, a);
-  auth_take_password (f, a);
+  auth_request_password (f, a);
   fields_end (f);
 }
 
@@ -47,14 +50,14 @@ parse_user_set (struct fields *f, struct request *r)
   if (fields_has (f, "role"))
     take_role (f, a);
   if (fields_has (f, "password"))
-    auth_take_password (f, a);
+    auth_request_password (f, a);
   if (fields_has (f, "current"))
     fields_text (f, "current", a->current, sizeof a->current);
   fields_end (f);
   if (!f->failed && a->role == ROLE_NOBODY && a->password[0] == '\0')
     fields_fail (
       f, "password",
-      "field password or role is missing: one of them is to be changed");
+      "fields password and role are missing: give at least one of them");
 }
 
 static void
@@ -74,7 +77,7 @@ parse_token_add (struct fields *f, struct request *r)
 
 /* ---- Passwords, on the HTTP thread. ---- */
 
-/* Of one's own, the password is changed by who knows it. */
+/* A user changes the own password only with the present one. */
 static bool
 is_own (const struct request *r)
 {
@@ -88,9 +91,10 @@ prepare_user_set (struct loop *l, struct request *r)
 
   if (q->password[0] == '\0' || (r->caller.role != ROLE_ADMIN && !is_own (r)))
     return true; /* the loop refuses that */
-  if (is_own (r) && !auth_try_password (l, r, r->name, q->current))
+  if (is_own (r) &&
+      !auth_request_try (l, r, r->name, q->current, AUTH_PASSWORD))
     return false;
-  return auth_make_password (l, r);
+  return auth_request_make_password (l, r);
 }
 
 /* ---- Users. ---- */
@@ -106,9 +110,14 @@ view_user (struct loop *l, const struct user *u)
     logins += s->kind == SECRET_LOGIN && strcmp (s->name, u->name) == 0;
     tokens += s->kind == SECRET_TOKEN && strcmp (s->by, u->name) == 0;
   }
-  return json_pack ("{ss ss so si si}", "name", u->name, "role",
-                    auth_role_word (u->role), "created_at",
-                    text_time (u->created), "logins", logins, "tokens", tokens);
+  return fields_object ((const struct field_value[]) {
+    { "name", text_string (u->name) },
+    { "role", text_string (auth_role_word (u->role)) },
+    { "created_at", text_time (u->created) },
+    { "logins", json_integer (logins) },
+    { "tokens", json_integer (tokens) },
+    { "totp", json_boolean (u->totp.on) },
+    { NULL } });
 }
 
 static void
@@ -148,7 +157,9 @@ etag_user (struct loop *l, const struct request *r)
 {
   const struct user *u = auth_user (loop_auth (l), r->name);
 
-  /* Who may not see a user is not to learn that there is one. */
+  /* A caller without the right to see a user must not learn that the user
+   * exists.
+   */
   if (r->caller.role != ROLE_ADMIN && !is_own (r))
     return NULL;
   return u ? json_pack ("{ss so}", "role", auth_role_word (u->role), "salt",
@@ -179,8 +190,8 @@ handle_user_add (struct loop *l, struct request *r)
     return;
   }
   t = store_txn_new ();
-  u = auth_new_user (l, q);
-  auth_put_user (a, t, u);
+  u = auth_request_new_user (l, q);
+  auth_store_put_user (a, t, u);
   loop_answer_stored (l, r, 201, view_user (l, u), t);
 }
 
@@ -229,13 +240,17 @@ handle_user_set (struct loop *l, struct request *r)
   if (q->role == ROLE_VIEWER && refuse_last_admin (l, r, u))
     return;
   t = store_txn_new ();
-  auth_set_user (a, u, q->role, password ? &q->new : NULL);
-  auth_put_user (a, t, u);
-  if (password) /* whoever knew the old one is out */
-    auth_drop_logins (a, t, u->name, is_own (r) ? r->caller.hash : NULL);
-  /* Set by another: what may have been made with the old one goes, too. */
+  if (password || (q->role != ROLE_NOBODY && q->role < u->role))
+    auth_store_revoked (a, t);
+  auth_request_set_user (a, u, q->role, password ? &q->new : NULL);
+  auth_store_put_user (a, t, u);
+  if (password) /* end logins by the old one */
+    auth_store_drop_logins (a, t, u->name, is_own (r) ? r->caller.hash : NULL);
+  /* Set by another: drop tokens, because they may have been made with the old
+   * password.
+   */
   if (password && strcmp (r->caller.owner, u->name) != 0)
-    auth_drop_tokens (a, t, u->name);
+    auth_store_drop_tokens (a, t, u->name);
   loop_answer_stored (l, r, 200, view_user (l, u), t);
 }
 
@@ -248,9 +263,118 @@ handle_user_delete (struct loop *l, struct request *r)
   if (u == NULL || refuse_last_admin (l, r, u))
     return;
   t = store_txn_new ();
-  auth_drop_user (loop_auth (l), t, u);
+  auth_store_revoked (loop_auth (l), t);
+  auth_store_drop_user (loop_auth (l), t, u);
   loop_answer_stored (l, r, 200,
                       json_pack ("{ss sb}", "name", r->name, "deleted", 1), t);
+}
+
+/* ---- The second factor. ---- */
+
+static void
+parse_totp (struct fields *f, struct request *r)
+{
+  struct auth_request *a = r->input;
+
+  fields_bool (f, "on", &a->on);
+  auth_request_code (f, a);
+  snprintf (r->subject, sizeof r->subject, "%s %s", r->name,
+            a->on ? "on" : "off");
+  fields_end (f);
+}
+
+/* Is it the user in person, by a login of the page's or of weftctl's? */
+static bool
+is_in_person (struct loop *l, const struct request *r)
+{
+  return strcmp (r->caller.owner, r->name) == 0 &&
+         !auth_is_script (loop_auth (l), &r->caller);
+}
+
+/* Users who turn off their own show that they have it, so that a login that was left open
+ * does not do.
+ */
+static bool
+prepare_totp (struct loop *l, struct request *r)
+{
+  const struct auth_request *q = r->input;
+
+  return q->on || strcmp (r->caller.owner, r->name) != 0 ||
+         auth_request_try (l, r, r->name, NULL, AUTH_CODE_ALONE);
+}
+
+/* Turn it on; the answer alone has the secret. */
+static void
+begin_totp (struct loop *l, struct request *r, struct user *u)
+{
+  struct auth *a = loop_auth (l);
+  struct store_txn *t = store_txn_new ();
+  uint8_t key[TOTP_KEY_BYTES];
+  char text[TOTP_BASE32_BYTES], uri[160];
+  json_t *body;
+
+  if (RAND_bytes (key, sizeof key) != 1)
+    abort ();
+  auth_store_revoked (a, t); /* an older database would not ask for it */
+  auth_request_set_totp (a, u, key);
+  auth_store_put_user (a, t, u);
+  totp_base32 (key, text);
+  snprintf (uri, sizeof uri, "otpauth://totp/Weft:%s?secret=%s&issuer=Weft",
+            u->name, text);
+  body = fields_object (
+    (const struct field_value[]) { { "name", text_string (u->name) },
+                                   { "on", json_boolean (1) },
+                                   { "secret", text_string (text) },
+                                   { "uri", text_string (uri) },
+                                   { NULL } });
+  OPENSSL_cleanse (key, sizeof key);
+  OPENSSL_cleanse (text, sizeof text);
+  OPENSSL_cleanse (uri, sizeof uri);
+  loop_answer_stored (l, r, 200, body, t);
+}
+
+static void
+handle_totp (struct loop *l, struct request *r)
+{
+  const struct auth_request *q = r->input;
+  struct auth *a = loop_auth (l);
+  struct store_txn *t;
+  struct user *u;
+
+  if (r->caller.role != ROLE_ADMIN && !is_in_person (l, r)) {
+    loop_refuse (l, r, 403, NULL, "forbidden",
+                 "only an administrator may do this for somebody else; log in "
+                 "to do it for yourself");
+    return;
+  }
+  u = user_of_path (l, r);
+  if (u == NULL)
+    return;
+  if (q->on == u->totp.on) {
+    loop_refuse (l, r, 409, "on", "unchanged",
+                 "the second factor of %s is %s already%s", u->name,
+                 q->on ? "on" : "off",
+                 q->on ? ": turn it off first to get another secret" : "");
+    return;
+  }
+  if (q->on) {
+    begin_totp (l, r, u);
+    return;
+  }
+  if (strcmp (r->caller.owner, u->name) == 0 &&
+      auth_request_refuse_code (l, r, u, 403))
+    return;
+  t = store_txn_new ();
+  auth_request_set_totp (a, u, NULL);
+  auth_store_put_user (a, t, u);
+  loop_answer_stored (l, r, 200,
+                      fields_object ((const struct field_value[]) {
+                        { "name", text_string (u->name) },
+                        { "on", json_boolean (0) },
+                        { "secret", json_null () },
+                        { "uri", json_null () },
+                        { NULL } }),
+                      t);
 }
 
 /* ---- Tokens. ---- */
@@ -279,11 +403,15 @@ handle_tokens (struct loop *l, struct request *r)
   TAILQ_FOREACH (s, &a->secrets, link)
     if (s->kind == SECRET_TOKEN && may_see (a, &r->caller, s))
       json_array_append_new (
-        list, json_pack ("{ss ss sb so so so so}", "name", s->name, "role",
-                         auth_role_word (s->role), "login", s->login,
-                         "created_at", text_time (s->created), "created_by",
-                         text_or_null (s->by), "used_at", text_time (s->used),
-                         "expires_at", text_time (s->expires)));
+        list, fields_object ((const struct field_value[]) {
+                { "name", text_string (s->name) },
+                { "role", text_string (auth_role_word (s->role)) },
+                { "login", json_boolean (s->login) },
+                { "created_at", text_time (s->created) },
+                { "created_by", text_or_null (s->by) },
+                { "used_at", text_time (s->used) },
+                { "expires_at", text_time (s->expires) },
+                { NULL } }));
   pthread_mutex_unlock (&a->lock);
   loop_answer (l, r, 200, list);
 }
@@ -316,7 +444,7 @@ handle_token_add (struct loop *l, struct request *r)
   }
   if (q->login && r->caller.via == VIA_TOKEN) {
     loop_refuse (l, r, 403, "login", "forbidden",
-                 "only who gives a password may make the token of a login");
+                 "a token cannot make the token of a login: give the password");
     return;
   }
   TAILQ_FOREACH (s, &a->secrets, link)
@@ -343,11 +471,14 @@ handle_token_add (struct loop *l, struct request *r)
   s->login = q->login;
   s->created = now;
   s->expires = expires == UINT64_MAX ? 0 : expires;
-  auth_secret_make (text, s->hash);
-  auth_put_secret (a, t, s);
-  body = json_pack ("{ss ss ss so}", "name", s->name, "role",
-                    auth_role_word (s->role), "token", text, "expires_at",
-                    text_time (s->expires));
+  auth_words_secret_make (text, s->hash);
+  auth_store_put_secret (a, t, s);
+  body = fields_object ((const struct field_value[]) {
+    { "name", text_string (s->name) },
+    { "role", text_string (auth_role_word (s->role)) },
+    { "token", text_string (text) },
+    { "expires_at", text_time (s->expires) },
+    { NULL } });
   OPENSSL_cleanse (text, sizeof text);
   loop_answer_stored (l, r, 201, body, t);
 }
@@ -373,7 +504,8 @@ handle_token_delete (struct loop *l, struct request *r)
     return;
   }
   t = store_txn_new ();
-  auth_drop_secret (a, t, s);
+  auth_store_revoked (a, t);
+  auth_store_drop_secret (a, t, s);
   loop_answer_stored (l, r, 200,
                       json_pack ("{ss sb}", "name", r->name, "deleted", 1), t);
 }
@@ -390,11 +522,17 @@ handle_audit (struct loop *l, struct request *r)
                                 q->limit ? q->limit : AUDIT_LIMIT_DEFAULT));
 }
 
+static void
+handle_audit_log (struct loop *l, struct request *r)
+{
+  loop_answer (l, r, 200, audit_log_view (auth_audit_log (loop_auth (l))));
+}
+
 const struct route routes_users[] = {
   { "GET", V1 "/users", .who = WHO_ADMIN, .query = QUERY_PAGE, .list = "users",
     .key = "name", .handle = handle_users },
   { "POST", V1 "/users", .makes = true, .secret = true, AUTH_INPUT,
-    .parse = parse_user_add, .prepare = auth_make_password,
+    .parse = parse_user_add, .prepare = auth_request_make_password,
     .handle = handle_user_add },
   { "GET", V1 "/users/{name}", .who = WHO_ADMIN, .configuration = etag_user,
     .handle = handle_user },
@@ -403,6 +541,9 @@ const struct route routes_users[] = {
     .prepare = prepare_user_set, .handle = handle_user_set },
   { "DELETE", V1 "/users/{name}", .configuration = etag_user,
     .handle = handle_user_delete },
+  { "PUT", V1 "/users/{name}/totp", .who = WHO_VIEWER, .secret = true,
+    AUTH_INPUT, .parse = parse_totp, .prepare = prepare_totp,
+    .handle = handle_totp },
   { "GET", V1 "/tokens", .query = QUERY_PAGE, .list = "tokens", .key = "name",
     .handle = handle_tokens },
   { "POST", V1 "/tokens", .who = WHO_VIEWER, .makes = true, .secret = true,
@@ -411,5 +552,6 @@ const struct route routes_users[] = {
     .handle = handle_token_delete },
   { "GET", V1 "/audit", .who = WHO_ADMIN, .query = QUERY_PAGE,
     .handle = handle_audit },
+  { "GET", V1 "/audit/log", .who = WHO_ADMIN, .handle = handle_audit_log },
   { NULL },
 };

@@ -49,7 +49,7 @@ shape (const char *pattern, const char *path, char part[PARTS_MAX][PART_BYTES])
     if (n == 0)
       return false;
     assert (count < PARTS_MAX);
-    /* What is longer names nothing, cut or not. */
+    /* A longer part names nothing, cut or not. */
     snprintf (part[count++], PART_BYTES, "%.*s",
               n < PART_BYTES ? (int) n : PART_BYTES - 1, path);
     path += n;

@@ -21,14 +21,20 @@ struct route {
   bool asks;   /* a POST that changes nothing: not for the audit trail */
   bool secret; /* its answer holds one, and is never stored */
   bool large;  /* its body may have many values: http-body.c */
+  bool
+    proves; /* its body needs nobody's word: also for a certificate that is not known */
+  /* The kind of process that calls it by a certificate of its own, "disk" or "array";
+   * NULL: none.
+   */
+  const char *process;
   bool late; /* also for a node whose certificate has expired: struct caller */
   unsigned query; /* the parameters that it takes: enum query_parameter */
-  /* Of a list: its name in the body, and the one or two fields that tell its
-   * elements apart, and order them.  The loop cuts it into pages.
+  /* For a list: its name in the body, and the one or two fields that are its
+   * elements' key and order.  The loop cuts it into pages.
    */
   const char *list, *key, *key2;
-  /* Of a route for one thing: what is configured of it, new; NULL where it does
-   * not exist.  This makes its ETag (etag.h).
+  /* For a route of one thing: its settings, new; NULL where it does not exist.
+   * They make its ETag (etag.h).
    */
   json_t *(*configuration) (struct loop *l, const struct request *r);
   /* On the HTTP thread: take the body's fields into r->input, which has so many
@@ -38,7 +44,7 @@ struct route {
   size_t input;
   void (*parse) (struct fields *f, struct request *r);
   void (*forget) (void *input);
-  /* On the HTTP thread, before the loop: what takes long.  False: it is answered
+  /* On the HTTP thread, before the loop: slow work.  False: it is answered
    * already.
    */
   bool (*prepare) (struct loop *l, struct request *r);
@@ -51,8 +57,8 @@ struct route {
    * would do.
    */
   void (*preflight) (struct loop *l, struct request *r);
-  /* On the loop's thread: the answer to what the engine has said of this request,
-   * and records that go along with it; NULL: that which all have (steps.c).
+  /* On the loop's thread: the answer, from the engine's reply to this request,
+   * and records that go along with it; NULL: the common one (steps.c).
    */
   json_t *(*reply) (struct loop *l, struct request *r,
                     const struct cluster_output *o, struct store_txn *t,
@@ -65,7 +71,7 @@ struct route {
 
 /* The i-th of all routes, or NULL. */
 const struct route *routes_at (size_t i);
-/* Not in the tables: what a stream of events begins with. */
+/* Not in the tables: the begin of a stream of events. */
 extern const struct route route_snapshot;
 
 enum route_match {

@@ -32,7 +32,7 @@ stack_give_back (void)
 {
   uintptr_t page = (uintptr_t) sysconf (_SC_PAGESIZE);
   uintptr_t here = (uintptr_t) __builtin_frame_address (0);
-  /* What is called from here needs some of it. */
+  /* Functions called from here need some of it. */
   uintptr_t end = (here & ~(page - 1)) - page;
 
   if (stack && end > (uintptr_t) stack)

@@ -5,9 +5,9 @@
 
 /* Called by a thread when it begins. */
 void stack_begin (void);
-/* What lies below the caller's frame is unused: give it back.  All threads take turns at
- * the connections, so each would in time keep as much memory as the longest request, or
- * a handshake, needs of a stack.  Does nothing in a thread that did not call
+/* The stack below the caller's frame is unused: give it back.  All threads take
+ * turns at the connections, so each would in time keep as much stack as the
+ * longest request, or a handshake, needs.  Only for threads that have called
  * stack_begin.
  */
 void stack_give_back (void);

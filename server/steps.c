@@ -14,6 +14,7 @@
 #include "alloc.h"
 #include "common/clock.h"
 #include "etag.h"
+#include "fields.h"
 #include "idempotency.h"
 #include "journal.h"
 #include "log.h"
@@ -54,7 +55,7 @@ struct pending {
   size_t answers_count, events_count, lines_count;
 };
 
-/* What was last said of a node. */
+/* A node's last event. */
 struct node {
   TAILQ_ENTRY (node) link;
   char name[NAME_BYTES_MAX + 1];
@@ -110,8 +111,8 @@ add_event (struct loop *l, struct pending *p, struct store_txn *t,
   APPEND (p, events, e);
 }
 
-/* A node is told of when what can be said of it, but its load, has changed.
- * view: what can be said.
+/* Send an event for a node when its view, except its load, has changed.  view:
+ * the present one.
  */
 static void
 add_node (struct loop *l, struct pending *p, struct store_txn *t,
@@ -168,7 +169,7 @@ refresh_nodes (struct loop *l, struct pending *p, struct store_txn *t)
   }
 }
 
-/* What is said of an object that is gone. */
+/* The event for an object that is gone. */
 static json_t *
 view_gone (const struct cluster_output *o)
 {
@@ -214,9 +215,12 @@ add_log (struct loop *l, struct pending *p, struct store_txn *t,
 
   line.text = alloc_copy (o->text);
   APPEND (p, lines, line);
-  said = json_pack ("{so ss so so}", "at", text_time (clock_wall_ms ()),
-                    "severity", severities[o->severity], "subject",
-                    text_string (o->subject), "text", text_string (o->text));
+  said = fields_object ((const struct field_value[]) {
+    { "at", text_time (clock_wall_ms ()) },
+    { "severity", text_string (severities[o->severity]) },
+    { "subject", text_string (o->subject) },
+    { "text", text_string (o->text) },
+    { NULL } });
   add_event (l, p, t, "log", json_incref (said));
   journal_add (&l->log, l->last_event, said, t);
 }
@@ -259,14 +263,14 @@ reply_body (struct loop *l, struct store_txn *t, const struct cluster_output *o,
   abort ();
 }
 
-/* A node that was revoked while it waited is told nothing more. */
+/* A node that was revoked while it waited gets nothing more. */
 static void
 deny_if_revoked (struct loop *l, struct answer *answer)
 {
   const struct caller *caller = &answer->request->caller;
 
   if (caller->via != VIA_CERTIFICATE ||
-      auth_still (l->auth, caller, clock_wall_ms ()))
+      auth_still_answered (l->auth, caller, clock_wall_ms ()))
     return;
   json_decref (answer->body);
   free (answer->request->text);
@@ -291,8 +295,8 @@ steps_release (struct loop *l)
     for (size_t i = 0; i < p->answers_count; i++) {
       TAILQ_REMOVE (&l->held, p->answers[i].request, link);
       deny_if_revoked (l, &p->answers[i]);
-      loop_deliver (l, p->answers[i].request, p->answers[i].status,
-                    p->answers[i].body);
+      loop_request_deliver (l, p->answers[i].request, p->answers[i].status,
+                            p->answers[i].body);
     }
     pending_free (p);
   }

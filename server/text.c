@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "alloc.h"
+#include "base/bytes.h"
 #include "format/format.h"
 #include "text.h"
 
@@ -31,8 +32,18 @@ text_refuse (struct refusal *r, int status, const char *field, const char *code,
 void
 text_hex_print (const uint8_t *bytes, size_t count, char *text)
 {
-  for (size_t i = 0; i < count; i++)
-    sprintf (text + 2 * i, "%02x", bytes[i]);
+  *put_hex (text, bytes, count) = '\0';
+}
+
+/* All bytes but those that continue a character. */
+size_t
+text_characters (const char *text)
+{
+  size_t n = 0;
+
+  for (; *text; text++)
+    n += ((unsigned char) *text & 0xc0) != 0x80;
+  return n;
 }
 
 json_t *
@@ -110,13 +121,14 @@ text_string (const char *text)
 json_t *
 text_or_null (const char *text)
 {
-  return text[0] ? text_string (text) : json_null ();
+  return text && text[0] ? text_string (text) : json_null ();
 }
 
 json_t *
 text_rate (double x)
 {
-  if (x < 1e12) /* what is larger has no thousandths to round, nor fits */
+  if (x <
+      1e12) /* a larger number has no thousandths to round, and does not fit */
     x = (double) (int64_t) (x * 1000 + 0.5) / 1000;
   return json_real (x);
 }

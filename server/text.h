@@ -21,6 +21,8 @@ bool text_refuse (struct refusal *r, int status, const char *field,
   __attribute__ ((format (printf, 5, 6)));
 /* 2 * count digits, and the end of the text. */
 void text_hex_print (const uint8_t *bytes, size_t count, char *text);
+/* How many characters of UTF-8 it has. */
+size_t text_characters (const char *text);
 json_t *text_uuid (const uint8_t uuid[16]);
 json_t *text_uuid_or_null (const uint8_t uuid[16]); /* null when zero */
 json_t *text_hex (const uint8_t *bytes, size_t count);
@@ -29,11 +31,11 @@ json_t *text_number (uint64_t n);   /* the largest of JSON's stands for more */
 json_t *text_rate (double x);       /* to three places */
 /* "2026-01-02T03:04:05.678Z"; null for 0. */
 json_t *text_time (uint64_t wall_ms);
-/* Text that may have been cut within a character: what is no UTF-8 becomes
- * '?'.  Never NULL.
+/* Text that may have been cut within a character: invalid UTF-8 becomes '?'.
+ * Never NULL.
  */
 json_t *text_string (const char *text);
-/* The same; null when "". */
+/* The same; null when "" or NULL. */
 json_t *text_or_null (const char *text);
 
 #endif /* WEFT_TEXT_H */

@@ -37,7 +37,8 @@ struct tls {
   EVP_PKEY *key;
   X509 *x509;
   uint64_t made_ms,
-    renew_ms;       /* wall clock: it was made, and is to be made again */
+    /* wall clock: when it was made, and when it must be made again */
+    renew_ms;
   unsigned version; /* of what is trusted: ... */
   X509_STORE *store;
   STACK_OF (X509_NAME) * names;
@@ -248,8 +249,9 @@ take_untimely (int fine, X509_STORE_CTX *context)
   return 1;
 }
 
-/* Before its socket is closed.  OpenSSL makes its generators of random numbers anew for
- * the thread's next connection, and would keep them for each of the many threads.
+/* Before its socket is closed.  OpenSSL makes new generators of random numbers
+ * for the thread's next connection, and would keep them for each of the many
+ * threads.
  */
 static void
 on_free (void *ssl, void *data, CRYPTO_EX_DATA *ex, int index, long argl,
@@ -270,7 +272,7 @@ set_up (struct tls *tls)
   tls->context = context;
   SSL_get_ex_new_index (0, NULL, NULL, NULL, on_free);
   SSL_CTX_set_cert_cb (context, choose_certificate, tls);
-  /* Whoever shows a certificate must have it from a CA that is trusted; the rest is seen at
+  /* A client's certificate must be from a trusted CA; the rest is checked at
    * each request.  Sessions are not kept, so that nothing outlives that.
    */
   SSL_CTX_set_verify (context, SSL_VERIFY_PEER, take_untimely);

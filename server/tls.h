@@ -9,15 +9,17 @@
 
 #include <openssl/ssl.h>
 
-#include "ca.h"
+#include "pki/ca.h"
 #include "http.h"
-#include "trust.h"
+#include "pki/trust.h"
 
 struct tls;
 
 /* The names and addresses under which weftd is served. */
 void tls_names (const struct http_options *o, struct ca_names *names);
-/* Does the CA sign the addresses on which it listens?  Else -1, a sentence in why. */
+/* Does the CA sign the addresses on which weftd listens?  If not: -1, a
+ * sentence in why.
+ */
 int tls_check (const struct ca *ca, const struct ca_networks *networks,
                const struct http_options *o, char *why, size_t why_size);
 

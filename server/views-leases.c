@@ -1,7 +1,8 @@
-/* views-leases.c: who has leases of what: see views.h. */
+/* views-leases.c: the map of an array's leases: see views.h. */
 
 #include <config.h>
 
+#include "fields.h"
 #include "text.h"
 #include "views.h"
 
@@ -15,11 +16,15 @@ view_range (const struct cluster_part *part)
 static json_t *
 view_lessee (const struct cluster_session *s)
 {
-  return json_pack ("{so ss so sb sb so so}", "session",
-                    text_session (s->rec.id), "node", s->rec.node, "pid",
-                    text_number (s->rec.pid), "alive", s->alive, "declared",
-                    s->lessee.declared, "gets", text_number (s->lessee.gets),
-                    "revokes", text_number (s->lessee.revokes));
+  return fields_object ((const struct field_value[]) {
+    { "session", text_session (s->rec.id) },
+    { "node", text_string (s->rec.node) },
+    { "pid", text_number (s->rec.pid) },
+    { "alive", json_boolean (s->alive) },
+    { "declared", json_boolean (s->lessee.declared) },
+    { "gets", text_number (s->lessee.gets) },
+    { "revokes", text_number (s->lessee.revokes) },
+    { NULL } });
 }
 
 static json_t *
@@ -29,14 +34,15 @@ view_cell (const struct cluster *c, const struct cluster_lease_cell *cell)
                                       ? cluster_session_find (c, cell->holder)
                                       : NULL;
 
-  return json_pack ("{so so so so so sI sI}", "session",
-                    s ? text_session (s->rec.id) : json_null (), "node",
-                    s ? json_string (s->rec.node) : json_null (), "held_bytes",
-                    text_number (cell->held_bytes), "other_bytes",
-                    text_number (cell->other_bytes), "orphan_bytes",
-                    text_number (cell->orphan_bytes), "conflicts",
-                    (json_int_t) cell->conflicts, "revokes",
-                    (json_int_t) cell->revokes);
+  return fields_object ((const struct field_value[]) {
+    { "session", s ? text_session (s->rec.id) : json_null () },
+    { "node", s ? json_string (s->rec.node) : json_null () },
+    { "held_bytes", text_number (cell->held_bytes) },
+    { "other_bytes", text_number (cell->other_bytes) },
+    { "orphan_bytes", text_number (cell->orphan_bytes) },
+    { "conflicts", json_integer (cell->conflicts) },
+    { "revokes", json_integer (cell->revokes) },
+    { NULL } });
 }
 
 json_t *
@@ -49,22 +55,30 @@ view_leases (const struct cluster *c, const struct cluster_array *a)
   char waits[CLUSTER_WAITS_BYTES] = "";
 
   while ((s = cluster_writer_next (a, s)))
-    if (s->rec.leases)
+    if (shared)
       json_array_append_new (sessions, view_lessee (s));
-  /* Of a small array the last ones lie beyond its end. */
+  /* In a small array the last cells lie beyond its end. */
   for (unsigned i = 0;
        shared && i < LEASE_CELLS && i * map.cell_bytes < a->layout.size; i++)
     json_array_append_new (cells, view_cell (c, &map.cell[i]));
   cluster_lease_waits (c, a, waits, sizeof waits);
-  return json_pack (
-    "{ss sb so so sI sI so so so so so sI sI so so so}", "array", a->rec.name,
-    "shared", shared, "size", text_number (a->layout.size), "cell_bytes",
-    text_number (map.cell_bytes), "leases", (json_int_t) map.leases, "waiting",
-    (json_int_t) map.waiting, "waits_for", text_or_null (waits), "held_bytes",
-    text_number (map.held_bytes), "orphan_bytes",
-    text_number (map.orphan_bytes), "conflicts", text_number (map.conflicts),
-    "revokes", text_number (map.revokes), "minutes", (json_int_t) LEASE_MINUTES,
-    "undeclared", (json_int_t) map.undeclared, "recoverer",
-    map.recoverer ? text_session (map.recoverer) : json_null (), "sessions",
-    sessions, "cells", cells);
+  return fields_object ((const struct field_value[]) {
+    { "array", text_string (a->rec.name) },
+    { "shared", json_boolean (shared) },
+    { "size", text_number (a->layout.size) },
+    { "cell_bytes", text_number (map.cell_bytes) },
+    { "leases", json_integer (map.leases) },
+    { "waiting", json_integer (map.waiting) },
+    { "waits_for", text_or_null (waits) },
+    { "held_bytes", text_number (map.held_bytes) },
+    { "orphan_bytes", text_number (map.orphan_bytes) },
+    { "conflicts", text_number (map.conflicts) },
+    { "revokes", text_number (map.revokes) },
+    { "minutes", json_integer (LEASE_MINUTES) },
+    { "undeclared", json_integer (map.undeclared) },
+    { "recoverer",
+      map.recoverer ? text_session (map.recoverer) : json_null () },
+    { "sessions", sessions },
+    { "cells", cells },
+    { NULL } });
 }

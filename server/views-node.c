@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "auth.h"
+#include "fields.h"
 #include "text.h"
 #include "views.h"
 
-/* ---- Nodes: what disks and sessions say of where they are, and what was said
- * of them.
+/* ---- Nodes: as disks and sessions report them, and an administrator's
+ * settings.
  */
 
 /* Its disks, how many are alive, and the one that spoke last of its load. */
@@ -84,24 +85,30 @@ view_node (const struct cluster *c, struct auth *auth, const char *name)
   disks = node_disks (c, name, &disks_alive, &newest);
   sessions = node_sessions (c, name, &sessions_alive);
   enrolled = auth_node_certificate (auth, name, &expires_ms);
-  return json_pack (
-    "{ss sb sb so sb so sb so so sb so so so sI so sI so sb so}", "name", name,
-    "alive", disks_alive + sessions_alive > 0, "maintenance", r->maintenance,
-    "maintenance_since",
-    text_time (r->maintenance ? r->maintenance_wall_ms : 0), "draining",
-    r->draining, "draining_since",
-    text_time (r->draining ? r->draining_wall_ms : 0), "drained",
-    r->draining && cluster_node_drained (c, name), "waits",
-    cluster_node_waits (c, name, waits, sizeof waits, NULL)
-      ? text_string (waits)
-      : json_null (),
-    "stays", r->draining ? node_stays (c, name) : json_array (), "enrolled",
-    enrolled, "certificate_expires", text_time (enrolled ? expires_ms : 0),
-    "addresses", auth_node_addresses (auth, name), "disks", disks,
-    "disks_alive", disks_alive, "sessions", sessions, "sessions_alive",
-    sessions_alive, "load", newest ? view_disk_load (newest) : json_null (),
-    "fenced", r->fenced, "fenced_since",
-    text_time (r->fenced ? r->fenced_wall_ms : 0));
+  return fields_object ((const struct field_value[]) {
+    { "name", text_string (name) },
+    { "alive", json_boolean (disks_alive + sessions_alive > 0) },
+    { "maintenance", json_boolean (r->maintenance) },
+    { "maintenance_since",
+      text_time (r->maintenance ? r->maintenance_wall_ms : 0) },
+    { "draining", json_boolean (r->draining) },
+    { "draining_since", text_time (r->draining ? r->draining_wall_ms : 0) },
+    { "drained", json_boolean (r->draining && cluster_node_drained (c, name)) },
+    { "waits", cluster_node_waits (c, name, waits, sizeof waits, NULL)
+                 ? text_string (waits)
+                 : json_null () },
+    { "stays", r->draining ? node_stays (c, name) : json_array () },
+    { "enrolled", json_boolean (enrolled) },
+    { "certificate_expires", text_time (enrolled ? expires_ms : 0) },
+    { "addresses", auth_node_addresses (auth, name) },
+    { "disks", disks },
+    { "disks_alive", json_integer (disks_alive) },
+    { "sessions", sessions },
+    { "sessions_alive", json_integer (sessions_alive) },
+    { "load", newest ? view_disk_load (newest) : json_null () },
+    { "fenced", json_boolean (r->fenced) },
+    { "fenced_since", text_time (r->fenced ? r->fenced_wall_ms : 0) },
+    { NULL } });
 }
 
 static void
@@ -139,15 +146,19 @@ view_nodes (const struct cluster *c, struct auth *auth)
 json_t *
 view_job (const struct cluster_job *job)
 {
-  return json_pack (
-    "{ss ss ss ss so so so so so so so}", "id", job->id, "kind",
-    cluster_job_kind_word (job->kind), "subject", job->subject, "state",
-    cluster_job_state_word (job->state), "done_bytes",
-    text_number (job->done_bytes), "total_bytes",
-    text_number (job->total_bytes), "rate", text_number (job->rate), "eta_ms",
-    job->eta_ms ? text_number (job->eta_ms) : json_null (), "waits",
-    text_or_null (job->waits), "since", text_time (job->since_wall_ms), "ended",
-    text_time (job->ended_wall_ms));
+  return fields_object ((const struct field_value[]) {
+    { "id", text_string (job->id) },
+    { "kind", text_string (cluster_job_kind_word (job->kind)) },
+    { "subject", text_string (job->subject) },
+    { "state", text_string (cluster_job_state_word (job->state)) },
+    { "done_bytes", text_number (job->done_bytes) },
+    { "total_bytes", text_number (job->total_bytes) },
+    { "rate", text_number (job->rate) },
+    { "eta_ms", job->eta_ms ? text_number (job->eta_ms) : json_null () },
+    { "waits", text_or_null (job->waits) },
+    { "since", text_time (job->since_wall_ms) },
+    { "ended", text_time (job->ended_wall_ms) },
+    { NULL } });
 }
 
 json_t *
@@ -193,24 +204,31 @@ lines (const struct cluster_preflight *f)
 json_t *
 view_preflight (const struct cluster_preflight *f, json_t *plan)
 {
-  return json_pack (
-    "{sb sb so so so so so so so so so}", "dry_run", 1, "allowed", f->allowed,
-    "why", f->allowed ? json_null () : text_string (f->why.detail), "code",
-    f->allowed ? json_null () : json_string (f->why.code), "confirm",
-    text_string (f->confirm), "lines", lines (f), "lost_bytes",
-    text_number (f->lost_bytes), "unreachable_bytes",
-    text_number (f->unreachable_bytes), "exposed_bytes",
-    text_number (f->exposed_bytes), "rebuild_bytes",
-    text_number (f->rebuild_bytes), "plan", plan ? plan : json_null ());
+  return fields_object ((const struct field_value[]) {
+    { "dry_run", json_boolean (1) },
+    { "allowed", json_boolean (f->allowed) },
+    { "why", f->allowed ? json_null () : text_string (f->why.detail) },
+    { "code", f->allowed ? json_null () : json_string (f->why.code) },
+    { "confirm", text_string (f->confirm) },
+    { "lines", lines (f) },
+    { "lost_bytes", text_number (f->lost_bytes) },
+    { "unreachable_bytes", text_number (f->unreachable_bytes) },
+    { "exposed_bytes", text_number (f->exposed_bytes) },
+    { "rebuild_bytes", text_number (f->rebuild_bytes) },
+    { "plan", plan ? plan : json_null () },
+    { NULL } });
 }
 
 json_t *
 view_ok_to_stop (const char *node, const struct cluster_preflight *f)
 {
-  return json_pack ("{ss sb so so so}", "node", node, "ok", f->allowed, "lines",
-                    lines (f), "unavailable_bytes",
-                    text_number (f->unreachable_bytes), "exposed_bytes",
-                    text_number (f->exposed_bytes));
+  return fields_object ((const struct field_value[]) {
+    { "node", text_string (node) },
+    { "ok", json_boolean (f->allowed) },
+    { "lines", lines (f) },
+    { "unavailable_bytes", text_number (f->unreachable_bytes) },
+    { "exposed_bytes", text_number (f->exposed_bytes) },
+    { NULL } });
 }
 
 json_t *

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cluster/cluster-import.h"
+#include "fields.h"
 #include "text.h"
 #include "views.h"
 
@@ -37,15 +38,20 @@ view_rebuild (const struct cluster *c, const struct cluster_array *a,
   for (unsigned i = 0; ordered && i < a->layout.members; i++)
     if (order.source[i])
       json_array_append_new (sources, json_integer (i));
-  return json_pack (
-    "{ss so so so so so so so so sb so so}", "phase", phases[j->phase], "waits",
-    waiting ? text_string (waits) : json_null (), "todo_bytes",
-    text_number (j->todo_bytes), "total_bytes", text_number (j->total_bytes),
-    "copied_bytes", text_number (j->copied_bytes), "unreadable_bytes",
-    text_number (j->unreadable_bytes), "rate", text_number (j->rate), "eta_s",
-    eta_ms ? text_number ((eta_ms + 999) / 1000) : json_null (), "sources",
-    sources, "paused", member->paused, "floor", text_number (member->floor),
-    "ceiling", text_number (member->ceiling));
+  return fields_object ((const struct field_value[]) {
+    { "phase", text_string (phases[j->phase]) },
+    { "waits", waiting ? text_string (waits) : json_null () },
+    { "todo_bytes", text_number (j->todo_bytes) },
+    { "total_bytes", text_number (j->total_bytes) },
+    { "copied_bytes", text_number (j->copied_bytes) },
+    { "unreadable_bytes", text_number (j->unreadable_bytes) },
+    { "rate", text_number (j->rate) },
+    { "eta_s", eta_ms ? text_number ((eta_ms + 999) / 1000) : json_null () },
+    { "sources", sources },
+    { "paused", json_boolean (member->paused) },
+    { "floor", text_number (member->floor) },
+    { "ceiling", text_number (member->ceiling) },
+    { NULL } });
 }
 
 json_t *
@@ -68,7 +74,7 @@ view_rebuilds (const struct cluster *c)
 
 /* ---- Imports. ---- */
 
-/* What would be doubtful in an import of this array, as it is now. */
+/* The doubts in an import of this array, as it is now. */
 static json_t *
 import_doubts (const struct cluster *c, const uint8_t array[16])
 {
@@ -85,8 +91,9 @@ import_doubts (const struct cluster *c, const uint8_t array[16])
   return list;
 }
 
-/* All that was heard of one array: what `first` says of it, for all members of
- * an array say the same, and every position that nobody has said is his.
+/* All reports about one array: `first`'s description of it, because all members
+ * of an array have the same, and `first` for every position that no other
+ * report has.
  */
 static json_t *
 import_array (const struct cluster *c,
@@ -103,27 +110,36 @@ import_array (const struct cluster *c,
       continue;
     heard[hb->position] = true;
     json_array_append_new (
-      members,
-      json_pack (
-        "{sI so ss so so so so so so ss}", "position",
-        (json_int_t) hb->position, "disk", text_uuid (hb->uuid), "node",
-        hb->node, "path", text_string (hb->path), "uri", text_string (hb->uri),
-        "sequence", text_number (hb->sequence), "states_epoch",
-        text_number (hb->states_epoch), "round", text_number (hb->round),
-        "dirty_extents", text_number (hb->dirty_extents), "state",
-        member_state_name ((enum member_state) hb->states[hb->position])));
+      members, fields_object ((const struct field_value[]) {
+                 { "position", json_integer (hb->position) },
+                 { "disk", text_uuid (hb->uuid) },
+                 { "node", text_string (hb->node) },
+                 { "path", text_string (hb->path) },
+                 { "uri", text_string (hb->uri) },
+                 { "sequence", text_number (hb->sequence) },
+                 { "states_epoch", text_number (hb->states_epoch) },
+                 { "round", text_number (hb->round) },
+                 { "dirty_extents", text_number (hb->dirty_extents) },
+                 { "state", text_string (member_state_name (
+                              (enum member_state) hb->states[hb->position])) },
+                 { NULL } }));
   }
   for (unsigned m = 0; m < first->n * first->groups; m++)
     if (!heard[m])
       json_array_append_new (missing, json_integer (m));
-  return json_pack (
-    "{so so ss ss sI sI so so so so so}", "array", text_uuid (first->array),
-    "cluster", text_uuid (first->cluster), "layout",
-    layout_name (first->layout), "dup", array_dup_name (first->dup), "n",
-    (json_int_t) first->n, "groups", (json_int_t) first->groups, "unit",
-    text_number (first->unit), "member_bytes",
-    text_number (first->member_bytes), "members", members, "missing", missing,
-    "doubts", import_doubts (c, first->array));
+  return fields_object ((const struct field_value[]) {
+    { "array", text_uuid (first->array) },
+    { "cluster", text_uuid (first->cluster) },
+    { "layout", text_string (layout_name (first->layout)) },
+    { "dup", text_string (array_dup_name (first->dup)) },
+    { "n", json_integer (first->n) },
+    { "groups", json_integer (first->groups) },
+    { "unit", text_number (first->unit) },
+    { "member_bytes", text_number (first->member_bytes) },
+    { "members", members },
+    { "missing", missing },
+    { "doubts", import_doubts (c, first->array) },
+    { NULL } });
 }
 
 /* Is it an array of this weftd's, which has refused the disk for another reason? */

@@ -9,27 +9,11 @@
 #include <unistd.h>
 
 #include "allow.h"
+#include "fields.h"
 #include "text.h"
 #include "views.h"
 
 /* ---- Disks. ---- */
-
-json_t *
-view_disk_load (const struct cluster_disk *d)
-{
-  const struct cluster_load_rates *r = &d->rates;
-
-  return json_pack (
-    "{so so so so so so so so so so so}", "cpu", text_rate (d->load.cpu),
-    "loadavg", text_rate (d->load.loadavg), "mem_free",
-    text_number (d->load.mem_free), "disk_read_bytes",
-    text_rate (r->disk_read_bytes), "disk_write_bytes",
-    text_rate (r->disk_write_bytes), "disk_reads", text_rate (r->disk_reads),
-    "disk_writes", text_rate (r->disk_writes), "flushes",
-    text_rate (r->flushes), "net_rx_bytes", text_rate (r->net_rx_bytes),
-    "net_tx_bytes", text_rate (r->net_tx_bytes), "dirty_extents",
-    text_number (d->dirty_extents));
-}
 
 static const char *
 array_name (const struct cluster *c, const uint8_t uuid[16])
@@ -47,46 +31,34 @@ view_disk (const struct cluster *c, const struct cluster_disk *d)
 {
   const struct cluster_disk_record *r = &d->rec;
 
-  return json_pack (
-    "{so ss so so so so so ss sb so ss? so so ss? so so so so so sb so}",
-    "uuid", text_uuid (r->uuid), "node", r->node, "moves_to",
-    text_or_null (r->moves_to), "path", text_string (r->path), "uri",
-    text_string (r->uri), "size", text_number (r->size), "data_bytes",
-    text_number (r->data_bytes), "state",
-    d->failed  ? "failed"
-    : d->alive ? "serving"
-               : "silent",
-    "alive", d->alive, "reason", text_or_null (d->reason), "short",
-    cluster_room_short (d), "array",
-    d->array ? json_string (d->array->rec.name) : json_null (), "position",
-    d->array ? json_integer (d->position) : json_null (), "spare_of",
-    array_name (c, r->spare_of), "releasing", text_uuid_or_null (r->release),
-    "last_heard_ms", text_number (cluster_disk_silent_ms (c, d)), "min_epoch",
-    text_number (d->min_epoch), "sequence", text_number (d->sequence),
-    "dirty_extents", text_number (d->dirty_extents), "rekeys",
-    cluster_disk_rekeys (d), "load", view_disk_load (d));
+  return fields_object ((const struct field_value[]) {
+    { "uuid", text_uuid (r->uuid) },
+    { "node", text_string (r->node) },
+    { "moves_to", text_or_null (r->moves_to) },
+    { "path", text_string (r->path) },
+    { "uri", text_string (r->uri) },
+    { "size", text_number (r->size) },
+    { "data_bytes", text_number (r->data_bytes) },
+    { "state", text_string (cluster_disk_failed (d) ? "failed"
+                            : d->alive              ? "serving"
+                                                    : "silent") },
+    { "alive", json_boolean (d->alive) },
+    { "reason", text_or_null (d->reason) },
+    { "short", text_or_null (cluster_room_short (d)) },
+    { "array", d->array ? json_string (d->array->rec.name) : json_null () },
+    { "position", d->array ? json_integer (d->position) : json_null () },
+    { "spare_of", text_or_null (array_name (c, r->spare_of)) },
+    { "releasing", text_uuid_or_null (r->release) },
+    { "last_heard_ms", text_number (cluster_disk_silent_ms (c, d)) },
+    { "min_epoch", text_number (d->min_epoch) },
+    { "sequence", text_number (d->sequence) },
+    { "dirty_extents", text_number (d->dirty_extents) },
+    { "rekeys", json_boolean (cluster_disk_rekeys (d)) },
+    { "load", view_disk_load (d) },
+    { NULL } });
 }
 
 /* ---- Sessions. ---- */
-
-static json_t *
-session_load (const struct cluster_session *s)
-{
-  const struct cluster_session_rates *r = &s->rates;
-  const struct array_stats *t = &s->stats;
-
-  return json_pack (
-    "{so so so so so so so so so so so so so}", "reads", text_rate (r->reads),
-    "writes", text_rate (r->writes), "flushes", text_rate (r->flushes),
-    "read_bytes", text_rate (r->read_bytes), "write_bytes",
-    text_rate (r->write_bytes), "read_us", text_rate (r->read_us), "write_us",
-    text_rate (r->write_us), "flush_us", text_rate (r->flush_us), "image_bytes",
-    text_number (t->image_bytes), "image_bytes_max",
-    text_number (t->image_bytes_max), "image_oldest_ms",
-    text_number (t->image_oldest_ns / 1000000), "requests_waiting",
-    json_integer (t->requests_waiting), "ios_in_flight",
-    json_integer (t->ios_in_flight));
-}
 
 static json_t *
 session_part (const struct cluster_session_record *r)
@@ -102,19 +74,26 @@ view_session (const struct cluster *c, const struct cluster_session *s)
 {
   const struct cluster_session_record *r = &s->rec;
 
-  return json_pack (
-    "{so so ss ss so ss so sb so sb sb so so so so}", "id",
-    text_session (r->id), "session", text_session (r->id), "array",
-    r->array_name, "node", r->node, "pid", text_number (r->pid), "mode",
-    r->service       ? "service"
-    : r->part.length ? "shared"
-    : r->writable    ? "rw"
-                     : "ro",
-    "part", session_part (r), "leases", r->leases, "uri", text_or_null (r->uri),
-    "alive", s->alive, "draining", s->draining, "last_heard_ms",
-    text_number (cluster_session_silent_ms (c, s)), "epoch",
-    text_number (s->epoch), "since", text_time (r->since_wall_ms), "load",
-    session_load (s));
+  return fields_object ((const struct field_value[]) {
+    { "id", text_session (r->id) },
+    { "session", text_session (r->id) },
+    { "array", text_string (r->array_name) },
+    { "node", text_string (r->node) },
+    { "pid", text_number (r->pid) },
+    { "mode", text_string (r->service       ? "service"
+                           : r->part.length ? "shared"
+                           : r->writable    ? "rw"
+                                            : "ro") },
+    { "part", session_part (r) },
+    { "leases", json_boolean (r->leases) },
+    { "uri", text_or_null (r->uri) },
+    { "alive", json_boolean (s->alive) },
+    { "draining", json_boolean (s->draining) },
+    { "last_heard_ms", text_number (cluster_session_silent_ms (c, s)) },
+    { "epoch", text_number (s->epoch) },
+    { "since", text_time (r->since_wall_ms) },
+    { "load", view_session_load (s) },
+    { NULL } });
 }
 
 /* ---- Arrays. ---- */
@@ -125,6 +104,7 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
   const struct cluster_member *member = &a->rec.member[m];
   const struct cluster_disk *d = a->disk[m];
   const char *reason = member->reason[0] ? member->reason : d->reason;
+  char line[600], why[1024];
   const struct cluster_session *s = NULL;
   uint64_t service_ns = 0, us, peers_us;
   bool seen = false, suspect = false;
@@ -137,20 +117,33 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
       if (s->stats.member[m].service_ns > service_ns)
         service_ns = s->stats.member[m].service_ns;
     }
+  if (cluster_member_line (c, a, m, line, sizeof line)) {
+    snprintf (why, sizeof why, "%s%s%s", reason, reason[0] ? ". " : "", line);
+    reason = why;
+  }
 
-  return json_pack (
-    "{sI so so ss so so ss so so sb sb sb sb so so sb so so so so}", "position",
-    (json_int_t) m, "disk", text_uuid (member->disk), "next_disk",
-    text_uuid_or_null (member->next_disk), "node", d->rec.node, "path",
-    text_string (d->rec.path), "uri", text_string (d->rec.uri), "state",
-    member_state_name (member->state), "reason", text_or_null (reason), "since",
-    text_time (member->since_wall_ms), "alive", d->alive, "failed", d->failed,
-    "held", member->held, "paused", member->paused, "spare_at",
-    text_time (cluster_member_spare_wall_ms (c, a, m)), "rebuild",
-    view_rebuild (c, a, m), "suspect", suspect, "service_us",
-    seen ? text_number (service_ns / 1000) : json_null (), "peers_us",
-    slow ? text_number (peers_us) : json_null (), "data_bytes",
-    text_number (d->rec.data_bytes), "load", view_disk_load (d));
+  return fields_object ((const struct field_value[]) {
+    { "position", json_integer (m) },
+    { "disk", text_uuid (member->disk) },
+    { "next_disk", text_uuid_or_null (member->next_disk) },
+    { "node", text_string (d->rec.node) },
+    { "path", text_string (d->rec.path) },
+    { "uri", text_string (d->rec.uri) },
+    { "state", text_string (member_state_name (member->state)) },
+    { "reason", text_or_null (reason) },
+    { "since", text_time (member->since_wall_ms) },
+    { "alive", json_boolean (d->alive) },
+    { "failed", json_boolean (cluster_disk_failed (d)) },
+    { "held", json_boolean (member->held) },
+    { "paused", json_boolean (member->paused) },
+    { "spare_at", text_time (cluster_member_spare_wall_ms (c, a, m)) },
+    { "rebuild", view_rebuild (c, a, m) },
+    { "suspect", json_boolean (suspect) },
+    { "service_us", seen ? text_number (service_ns / 1000) : json_null () },
+    { "peers_us", slow ? text_number (peers_us) : json_null () },
+    { "data_bytes", text_number (d->rec.data_bytes) },
+    { "load", view_disk_load (d) },
+    { NULL } });
 }
 
 json_t *
@@ -168,7 +161,7 @@ view_spares (const struct cluster *c, const struct cluster_array *a)
   return list;
 }
 
-/* What clients of the service may count on, in a sentence. */
+/* The durability that clients of the service can rely on, in a sentence. */
 static void
 promise (const struct cluster_array *a, const struct cluster_session *s,
          char *text, size_t size)
@@ -183,23 +176,23 @@ promise (const struct cluster_array *a, const struct cluster_session *s,
               "host loses data");
   else if (a->rec.dup == DUP_SYNC_CLIENT)
     snprintf (text, size,
-              "what a client was answered for survives the loss of any one "
-              "host");
+              "acknowledged writes survive the loss of any one host");
   else if (a->rec.unequal)
-    snprintf (text, size,
-              "copies are being made equal since the last server is gone: if a "
-              "member is lost before that is done, what clients have not "
-              "flushed may be gone, and a FLUSH of each tells so");
+    snprintf (
+      text, size,
+      "the last serving node is gone, and copies are being resynchronized: if "
+      "a member is lost before that is done, unflushed writes of clients may "
+      "be lost, and a FLUSH of each of these clients fails");
   else if (s && cluster_service_beside (a, s->rec.node))
     snprintf (text, size,
-              "node %s has a member of the array: if it is lost, what clients "
-              "have not flushed may be gone, and a FLUSH of each tells so; "
-              "serve it from a node without members",
+              "node %s has a member of the array: if it is lost, unflushed "
+              "writes of clients may be lost, and a FLUSH of each of these "
+              "clients fails; serve the array from a node without members",
               s->rec.node);
   else
     snprintf (text, size,
-              "what a client was answered for survives the loss of the host "
-              "that serves; what it has flushed, that of any one host");
+              "acknowledged writes survive the loss of the serving host; "
+              "flushed writes survive the loss of any one host");
 }
 
 json_t *
@@ -221,7 +214,7 @@ view_service (const struct cluster *c, const struct cluster_array *a)
 {
   const struct cluster_session *s = cluster_array_writer (a);
   json_t *nodes = json_array ();
-  char text[400];
+  char text[400], unreached[700] = "";
 
   if (s && !s->rec.service)
     s = NULL;
@@ -232,26 +225,39 @@ view_service (const struct cluster *c, const struct cluster_array *a)
                  cluster_service_stands_by (c, a, i), "has_member",
                  cluster_service_beside (a, a->rec.service_node[i])));
   promise (a, s, text, sizeof text);
-  return json_pack (
-    "{ss so so so so so ss so so}", "array", a->rec.name, "uuid",
-    text_uuid (a->rec.uuid), "epoch", text_number (a->rec.epoch), "lapse",
-    text_number (a->rec.lapse), "nodes", nodes, "serving",
-    s ? json_pack ("{so ss so so sb sb so}", "session",
-                   text_session (s->rec.id), "node", s->rec.node, "pid",
-                   text_number (s->rec.pid), "uri", text_or_null (s->rec.uri),
-                   "alive", s->alive, "draining", s->draining, "since",
-                   text_time (s->rec.since_wall_ms))
-      : json_null (),
-    "promise", text, "fences", text_number (cluster_fences (c)), "fenced",
-    view_fenced (c));
+  cluster_reach_words (c, a, unreached, sizeof unreached);
+  return fields_object ((const struct field_value[]) {
+    { "array", text_string (a->rec.name) },
+    { "uuid", text_uuid (a->rec.uuid) },
+    { "epoch", text_number (a->rec.epoch) },
+    { "lapse", text_number (a->rec.lapse) },
+    { "nodes", nodes },
+    { "serving", s ? fields_object ((const struct field_value[]) {
+                       { "session", text_session (s->rec.id) },
+                       { "node", text_string (s->rec.node) },
+                       { "pid", text_number (s->rec.pid) },
+                       { "uri", text_or_null (s->rec.uri) },
+                       { "alive", json_boolean (s->alive) },
+                       { "draining", json_boolean (s->draining) },
+                       { "since", text_time (s->rec.since_wall_ms) },
+                       { NULL } })
+                   : json_null () },
+    { "unreached", text_or_null (unreached) },
+    { "promise", text_string (text) },
+    { "fences", text_number (cluster_fences (c)) },
+    { "fenced", view_fenced (c) },
+    { NULL } });
 }
 
 json_t *
 view_capacity (const struct layout_capacity *c)
 {
-  return json_pack ("{so so so so}", "total", text_number (c->total), "usable",
-                    text_number (c->usable), "images", text_number (c->images),
-                    "wasted", text_number (c->wasted));
+  return fields_object (
+    (const struct field_value[]) { { "total", text_number (c->total) },
+                                   { "usable", text_number (c->usable) },
+                                   { "images", text_number (c->images) },
+                                   { "wasted", text_number (c->wasted) },
+                                   { NULL } });
 }
 
 static json_t *
@@ -283,11 +289,14 @@ view_bad_ranges (const struct cluster_array *a, size_t max)
     for (unsigned m = 0; m < b->members; m++)
       json_array_append_new (members, json_integer (b->member[m]));
     json_array_append_new (
-      ranges,
-      json_pack ("{so so ss so sb sb}", "offset", text_number (b->offset),
-                 "length", text_number (b->length), "reason",
-                 bad_reason_name (b->reason), "members", members, "copy_left",
-                 b->copy_left, "copy_out", b->copy_out));
+      ranges, fields_object ((const struct field_value[]) {
+                { "offset", text_number (b->offset) },
+                { "length", text_number (b->length) },
+                { "reason", text_string (bad_reason_name (b->reason)) },
+                { "members", members },
+                { "copy_left", json_boolean (b->copy_left) },
+                { "copy_out", json_boolean (b->copy_out) },
+                { NULL } }));
   }
   free (list);
   return ranges;
@@ -314,30 +323,39 @@ view_array (const struct cluster *c, const struct cluster_array *a)
   }
   cluster_array_exposure (a, &exposed, &unreachable, &lost);
   cluster_array_survives (a, survives, sizeof survives);
-  return json_pack (
-    "{ss so ss ss ss sI sI so so so so ss sI so so so so so so so so so so so "
-    "so "
-    "so so so}",
-    "name", r->name, "uuid", text_uuid_or_null (r->uuid), "state",
-    cluster_array_state (a), "layout", layout_name (r->layout), "dup",
-    array_dup_name (r->dup), "n", (json_int_t) r->n, "groups",
-    (json_int_t) r->groups, "unit", text_number (r->unit), "size",
-    text_number (a->layout.size), "member_bytes", text_number (r->member_bytes),
-    "capacity", array_capacity (a), "survives", survives, "hosts_survived",
-    (json_int_t) cluster_array_hosts_survived (a, NULL), "epoch",
-    text_number (r->epoch), "members", members, "spares", view_spares (c, a),
-    "spare_after_s", text_number (r->spare_after_ms / 1000), "slow_out_s",
-    text_number (r->slow_out_ms / 1000), "session", writer, "sessions",
-    sessions, "exposed_bytes", text_number (exposed), "unreachable_bytes",
-    text_number (unreachable), "lost_bytes", text_number (lost), "waits_for",
-    cluster_array_waits_for (c, a, waits, sizeof waits) ||
-        cluster_lease_waits (c, a, waits, sizeof waits)
-      ? text_string (waits)
-      : json_null (),
-    "bad_ranges", view_bad_ranges (a, BAD_RANGES_SHOWN), "bad_bytes",
-    text_number (cluster_array_bad_bytes (a)), "service",
-    r->service_nodes ? view_service (c, a) : json_null (), "allow",
-    allow_json (&r->allow));
+  return fields_object ((const struct field_value[]) {
+    { "name", text_string (r->name) },
+    { "uuid", text_uuid_or_null (r->uuid) },
+    { "state", text_string (cluster_array_state (a)) },
+    { "layout", text_string (layout_name (r->layout)) },
+    { "dup", text_string (array_dup_name (r->dup)) },
+    { "n", json_integer (r->n) },
+    { "groups", json_integer (r->groups) },
+    { "unit", text_number (r->unit) },
+    { "size", text_number (a->layout.size) },
+    { "member_bytes", text_number (r->member_bytes) },
+    { "capacity", array_capacity (a) },
+    { "survives", text_string (survives) },
+    { "hosts_survived", json_integer (cluster_array_hosts_survived (a, NULL)) },
+    { "epoch", text_number (r->epoch) },
+    { "members", members },
+    { "spares", view_spares (c, a) },
+    { "spare_after_s", text_number (r->spare_after_ms / 1000) },
+    { "slow_out_s", text_number (r->slow_out_ms / 1000) },
+    { "session", writer },
+    { "sessions", sessions },
+    { "exposed_bytes", text_number (exposed) },
+    { "unreachable_bytes", text_number (unreachable) },
+    { "lost_bytes", text_number (lost) },
+    { "waits_for", cluster_array_waits_for (c, a, waits, sizeof waits) ||
+                       cluster_lease_waits (c, a, waits, sizeof waits)
+                     ? text_string (waits)
+                     : json_null () },
+    { "bad_ranges", view_bad_ranges (a, BAD_RANGES_SHOWN) },
+    { "bad_bytes", text_number (cluster_array_bad_bytes (a)) },
+    { "service", r->service_nodes ? view_service (c, a) : json_null () },
+    { "allow", allow_json (&r->allow) },
+    { NULL } });
 }
 
 json_t *
@@ -385,69 +403,20 @@ view_status (const struct cluster *c, struct auth *auth, uint64_t wall_ms)
 
   gethostname (host, sizeof host - 1);
   host[strcspn (host, ".")] = '\0';
-  return json_pack (
-    "{so ss so so ss so so sb so so so so}", "verdict", text_string (verdict),
-    "health", health[severity], "generation", text_number (i->generation),
-    "cluster", text_uuid (i->uuid), "version", PACKAGE_VERSION, "host",
-    text_string (host), "at", text_time (wall_ms), "read_only",
-    cluster_read_only (c) != NULL, "nodes", view_nodes (c, auth), "disks",
-    view_disks (c), "arrays", view_arrays (c), "sessions", view_sessions (c));
-}
-
-static json_t *
-array_load (const struct cluster *c, const struct cluster_array *a)
-{
-  struct cluster_session_rates sum = { 0 };
-  uint64_t image_bytes = 0, oldest_ns = 0;
-  const struct cluster_session *s;
-
-  TAILQ_FOREACH (s, cluster_sessions (c), link) {
-    if (s->rec.ended || !s->alive ||
-        memcmp (s->rec.array, a->rec.uuid, 16) != 0)
-      continue;
-    sum.reads += s->rates.reads;
-    sum.writes += s->rates.writes;
-    sum.flushes += s->rates.flushes;
-    sum.read_bytes += s->rates.read_bytes;
-    sum.write_bytes += s->rates.write_bytes;
-    image_bytes += s->stats.image_bytes;
-    if (s->stats.image_oldest_ns > oldest_ns)
-      oldest_ns = s->stats.image_oldest_ns;
-  }
-  return json_pack (
-    "{so so so so so so so}", "reads", text_rate (sum.reads), "writes",
-    text_rate (sum.writes), "flushes", text_rate (sum.flushes), "read_bytes",
-    text_rate (sum.read_bytes), "write_bytes", text_rate (sum.write_bytes),
-    "image_bytes", text_number (image_bytes), "image_oldest_ms",
-    text_number (oldest_ns / 1000000));
-}
-
-json_t *
-view_load (const struct cluster *c, uint64_t wall_ms)
-{
-  json_t *disks = json_object (), *arrays = json_object (),
-         *sessions = json_object ();
-  const struct cluster_disk *d;
-  const struct cluster_array *a;
-  const struct cluster_session *s;
-  char key[37];
-
-  TAILQ_FOREACH (d, cluster_disks (c), link) {
-    format_uuid (d->rec.uuid, key);
-    if (d->alive && d->load_ms)
-      json_object_set_new (disks, key, view_disk_load (d));
-  }
-  TAILQ_FOREACH (a, cluster_arrays (c), link)
-    json_object_set_new (arrays, a->rec.name, array_load (c, a));
-  TAILQ_FOREACH (s, cluster_sessions (c), link) {
-    if (s->rec.ended || !s->alive || !s->stats_ms)
-      continue;
-    snprintf (key, sizeof key, "%016" PRIx64, s->rec.id);
-    json_object_set_new (sessions, key, session_load (s));
-  }
-  return json_pack ("{so so so so so}", "rebuilds", view_rebuilds (c), "at",
-                    text_time (wall_ms), "disks", disks, "arrays", arrays,
-                    "sessions", sessions);
+  return fields_object ((const struct field_value[]) {
+    { "verdict", text_string (verdict) },
+    { "health", text_string (health[severity]) },
+    { "generation", text_number (i->generation) },
+    { "cluster", text_uuid (i->uuid) },
+    { "version", text_string (PACKAGE_VERSION) },
+    { "host", text_string (host) },
+    { "at", text_time (wall_ms) },
+    { "read_only", json_boolean (cluster_read_only (c) != NULL) },
+    { "nodes", view_nodes (c, auth) },
+    { "disks", view_disks (c) },
+    { "arrays", view_arrays (c) },
+    { "sessions", view_sessions (c) },
+    { NULL } });
 }
 
 /* ---- Problems. ---- */
@@ -483,9 +452,12 @@ status_title (int status)
 json_t *
 view_error (int status, const char *field, const char *code, const char *detail)
 {
-  json_t *p = json_pack ("{ss ss si so}", "type", "about:blank", "title",
-                         status_title (status), "status", status, "detail",
-                         text_string (detail));
+  json_t *p = fields_object ((const struct field_value[]) {
+    { "type", text_string ("about:blank") },
+    { "title", text_string (status_title (status)) },
+    { "status", json_integer (status) },
+    { "detail", text_string (detail) },
+    { NULL } });
 
   if (field && field[0])
     json_object_set_new (p, "field", text_string (field));
@@ -516,7 +488,7 @@ view_unconfirmed (const struct cluster *c)
 
   TAILQ_FOREACH (a, cluster_arrays (c), link)
     for (unsigned m = 0; m < a->layout.members; m++)
-      if (cluster_over_unconfirmed (a, m)) {
+      if (cluster_shut_unconfirmed (a, m)) {
         snprintf (text, sizeof text, "member %u of array %s (%s of node %s)", m,
                   a->rec.name, a->disk[m]->rec.path, a->disk[m]->rec.node);
         json_array_append_new (list, text_string (text));
@@ -540,11 +512,13 @@ view_problem (const struct cluster_problem *p, int *status)
   if (p->holder_node[0])
     json_object_set_new (
       j, "holder",
-      json_pack ("{so ss so so so}", "session",
-                 p->holder ? text_session (p->holder) : json_null (), "node",
-                 p->holder_node, "pid", text_number (p->holder_pid),
-                 "last_heard_ms", text_number (p->holder_silent_ms), "process",
-                 text_or_null (p->holder_process)));
+      fields_object ((const struct field_value[]) {
+        { "session", p->holder ? text_session (p->holder) : json_null () },
+        { "node", text_string (p->holder_node) },
+        { "pid", text_number (p->holder_pid) },
+        { "last_heard_ms", text_number (p->holder_silent_ms) },
+        { "process", text_or_null (p->holder_process) },
+        { NULL } }));
   if (p->over_count)
     json_object_set_new (j, "over", view_over (p->over, p->over_count));
   if (p->retry)

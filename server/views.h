@@ -18,7 +18,7 @@ json_t *view_array (const struct cluster *c, const struct cluster_array *a);
 json_t *view_fenced (const struct cluster *c);
 json_t *view_service (const struct cluster *c, const struct cluster_array *a);
 json_t *view_session (const struct cluster *c, const struct cluster_session *s);
-/* views-leases.c: who has leases of what; and a range. */
+/* views-leases.c: the map of leases; and a range. */
 json_t *view_leases (const struct cluster *c, const struct cluster_array *a);
 json_t *view_range (const struct cluster_part *part);
 /* views-node.c.  NULL: there is no node of this name (any more). */
@@ -31,6 +31,7 @@ json_t *view_preflight (const struct cluster_preflight *f, json_t *plan);
 json_t *view_ok_to_stop (const char *node, const struct cluster_preflight *f);
 json_t *view_losing (const struct cluster_preflight *f);
 json_t *view_disk_load (const struct cluster_disk *d);
+json_t *view_session_load (const struct cluster_session *s);
 
 /* Lists. */
 json_t *view_jobs (const struct cluster *c);
@@ -41,7 +42,7 @@ json_t *view_nodes (const struct cluster *c, struct auth *auth);
 /* The disks that are spares of the array. */
 json_t *view_spares (const struct cluster *c, const struct cluster_array *a);
 json_t *view_capacity (const struct layout_capacity *c);
-/* Of a joining member; null of another. */
+/* For a joining member; null for another. */
 json_t *view_rebuild (const struct cluster *c, const struct cluster_array *a,
                       unsigned member);
 json_t *view_rebuilds (const struct cluster *c);
@@ -49,12 +50,12 @@ json_t *view_rebuilds (const struct cluster *c);
 json_t *view_imports (const struct cluster *c);
 json_t *view_status (const struct cluster *c, struct auth *auth,
                      uint64_t wall_ms);
-/* Rates: what changes every second and is not stored. */
+/* Rates: values that change every second and are not stored. */
 json_t *view_load (const struct cluster *c, uint64_t wall_ms);
 
 /* An error, as problem+json. */
 json_t *view_problem (const struct cluster_problem *p, int *status);
-/* Sessions that are over, as members are told: [number, session, epoch] each. */
+/* Sessions that are over, as sent to members: [number, session, epoch] each. */
 json_t *view_over (const struct cluster_over over[], unsigned count);
 /* The members that have not confirmed yet that they refuse the sessions that an
  * administrator has ended, for people.

@@ -2,7 +2,7 @@
  *
  * The order of the start is that of trust: the state directory is locked and
  * its database checked; the engine takes its records and a new generation; then
- * the HTTP server listens; then whoever waits for that finds the port file.
+ * the HTTP server listens; then the port file is written.
  */
 
 #include <config.h>
@@ -23,13 +23,14 @@
 
 #include <openssl/crypto.h>
 
+#include "audit-log.h"
 #include "http.h"
 #include "log.h"
 #include "loop.h"
 #include "common/notify.h"
 #include "restore.h"
 #include "routes.h"
-#include "store.h"
+#include "store/store.h"
 #include "tls.h"
 
 #define LISTEN_DEFAULT "127.0.0.1:7380"
@@ -43,7 +44,8 @@
 #define CERTIFICATE_DAYS_MAX 365
 
 struct options {
-  const char *state, *port_file, *pid_file, *ui, *restore, *passphrase_file;
+  const char *state, *port_file, *pid_file, *ui, *restore, *passphrase_file,
+    *audit_log;
   struct http_options http;
   bool no_login, setup, replace;
   unsigned certificate_days;
@@ -55,34 +57,37 @@ static const char usage[] =
   "Usage: weftd --state DIR [OPTION]...\n"
   "The controller and admin service of Weft.\n"
   "\n"
-  "  --state DIR         keep everything in DIR/weftd.db; made if need be\n"
-  "  --listen ADDR:PORT  serve there: a loopback address by HTTP, another by\n"
+  "  --state DIR         keep everything in DIR/weftd.db; created if it is "
+  "missing\n"
+  "  --listen ADDR:PORT  listen there: a loopback address by HTTP, another by\n"
   "                      HTTPS; port 0 takes any; may be given several times\n"
   "                      (default " LISTEN_DEFAULT ")\n"
-  "  --host-name NAME    a name by which this host is called; the same\n"
-  "  --ca-network NET    make a CA, when there is none or another one, that\n"
-  "                      can sign addresses of this network alone; may be "
-  "given\n"
-  "                      several times (default: private networks and those "
-  "of\n"
-  "                      this host's interfaces)\n"
-  "  --certificate-days N  the certificates of nodes last so long (default 7)\n"
+  "  --host-name NAME    a name of this host for its certificate; several "
+  "allowed\n"
+  "  --ca-network NET    a new CA can sign only addresses of this network;\n"
+  "                      may be given several times (default: private "
+  "networks\n"
+  "                      and those of this host's interfaces)\n"
+  "  --certificate-days N  validity of the nodes' certificates (default 7)\n"
   "  --port-file FILE    write the base URLs to FILE once they are served\n"
   "  --pid-file FILE     write the process number to FILE\n"
-  "  --no-login          whoever reaches it may do everything: for tests\n"
+  "  --audit-log FILE    write the audit trail to FILE, too, each line with "
+  "the\n"
+  "                      hash of the one before; syslog: send it there; "
+  "SIGHUP\n"
+  "                      opens FILE again\n"
+  "  --no-login          every caller may do everything: for tests only\n"
   "  --setup             make a one-time URL to log in as an administrator,\n"
-  "                      in DIR/setup-url, as is done while there are no "
-  "users\n"
+  "                      in DIR/setup-url, as without any user\n"
   "  --ui DIR            serve the page from DIR (default: $WEFT_UI_DIR, or\n"
   "                      the installed one)\n"
-  "  --restore FILE      put a backup (weftctl backup) in the place of the "
-  "state, "
-  "and\n"
-  "                      end; weftd is not to run meanwhile\n"
-  "  --passphrase-file FILE  the backup's passphrase, in the first line; -: of "
-  "stdin\n"
-  "                      (default: ask on the terminal)\n"
-  "  --replace           restore though there is a state, which is kept aside\n"
+  "  --restore FILE      replace the state by a backup (weftctl backup), and "
+  "end;\n"
+  "                      weftd must not run meanwhile\n"
+  "  --passphrase-file FILE  the backup's passphrase, in the first line; -:\n"
+  "                      from stdin (default: ask on the terminal)\n"
+  "  --replace           restore even if there is a state, which is kept "
+  "aside\n"
   "  --list-routes       print each method and path of the API, and end\n"
   "  --help              print this, and end\n"
   "  --version           print the version, and end\n";
@@ -213,12 +218,13 @@ static int
 parse_options (int argc, char **argv, struct options *o)
 {
   enum {
-    STATE = 256, /* the first six are taken as they are */
+    STATE = 256, /* the first seven are taken as they are */
     PORT_FILE,
     PID_FILE,
     UI,
     RESTORE,
     PASSPHRASE_FILE,
+    AUDIT_LOG,
     REPLACE,
     LISTEN,
     HOST_NAME,
@@ -238,6 +244,7 @@ parse_options (int argc, char **argv, struct options *o)
     { "certificate-days", required_argument, NULL, CERTIFICATE_DAYS },
     { "port-file", required_argument, NULL, PORT_FILE },
     { "pid-file", required_argument, NULL, PID_FILE },
+    { "audit-log", required_argument, NULL, AUDIT_LOG },
     { "no-login", no_argument, NULL, NO_LOGIN },
     { "setup", no_argument, NULL, SETUP },
     { "ui", required_argument, NULL, UI },
@@ -249,8 +256,9 @@ parse_options (int argc, char **argv, struct options *o)
     { "version", no_argument, NULL, VERSION_ },
     { NULL, 0, NULL, 0 }
   };
-  const char **texts[] = { &o->state, &o->port_file, &o->pid_file,
-                           &o->ui,    &o->restore,   &o->passphrase_file };
+  const char **texts[] = { &o->state,    &o->port_file, &o->pid_file,
+                           &o->ui,       &o->restore,   &o->passphrase_file,
+                           &o->audit_log };
   int option;
 
   while ((option = getopt_long (argc, argv, "", longs, NULL)) != -1)
@@ -261,6 +269,7 @@ parse_options (int argc, char **argv, struct options *o)
     case UI:
     case RESTORE:
     case PASSPHRASE_FILE:
+    case AUDIT_LOG:
       *texts[option - STATE] = optarg;
       break;
     case LISTEN:
@@ -322,7 +331,7 @@ parse_options (int argc, char **argv, struct options *o)
   return -1;
 }
 
-/* Whoever sees the file sees all of it. */
+/* A reader that sees the file sees all of it. */
 static int
 write_file (const char *path, const char *text)
 {
@@ -342,37 +351,22 @@ write_file (const char *path, const char *text)
   return 0;
 }
 
-/* The first login.  Its URL is written to the file `setup`, which nobody else may
- * read; many may read the journal.
- */
+/* The first login. */
 static int
 begin_setup (const struct options *o, struct auth *auth,
              const struct http *http, const char *setup)
 {
-  char secret[AUTH_SECRET_BYTES], url[80], text[256];
+  char url[80];
   unsigned i = 0;
-  mode_t mask;
-  int r;
 
   unlink (setup); /* an older weftd's */
-  if (o->no_login || !(o->setup || auth_setup_required (auth)))
-    return 0;
   while (i + 1 < o->http.listeners_count && o->http.listeners[i].tls)
     i++;
   http_url (http, i, url);
-  auth_setup_begin (auth, secret, setup);
-  snprintf (text, sizeof text, "%s/login.html#setup=%s", url, secret);
-  mask = umask (077);
-  r = write_file (setup, text);
-  umask (mask);
-  if (r == 0)
-    log_line (CLUSTER_INFO,
-              "to make the first administrator, open the one-time URL that is "
-              "in %s, or run weftctl setup NAME --url-file %s",
-              setup, setup);
-  OPENSSL_cleanse (secret, sizeof secret);
-  OPENSSL_cleanse (text, sizeof text);
-  return r;
+  auth_setup_at (auth, setup, url);
+  return o->setup || auth_setup_required (auth) || auth_in_doubt (auth)
+           ? auth_setup_open (auth)
+           : 0;
 }
 
 static int
@@ -396,7 +390,9 @@ announce (const struct options *o, const struct http *http)
   return 0;
 }
 
-/* Of what the administrator has said, or the host is, and the CA can't sign. */
+/* The administrator's and the host's names and addresses that the CA can't
+ * sign.
+ */
 static void
 warn_of_networks (const struct ca *ca, const struct ca_networks *networks,
                   const struct ca_names *own)
@@ -436,6 +432,7 @@ serve (const struct options *o, struct store *store)
   tls_names (&o->http, &own);
   auth = auth_new (o->no_login, trust, &own,
                    UINT64_C (24) * 3600 * o->certificate_days);
+  audit_log_to (auth_audit_log (auth), o->audit_log);
   snprintf (setup, sizeof setup, "%s/setup-url", o->state);
   if (ca && tls_check (ca, &o->networks, &o->http, why, sizeof why) == 0) {
     warn_of_networks (ca, &o->networks, &own);
@@ -467,10 +464,11 @@ serve (const struct options *o, struct store *store)
   return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* What a flood needed goes back when it is over: by itself glibc gives the many threads
- * heaps of their own, takes larger and larger pieces out of them, and keeps for each
- * thread what that let go (the "tcache", 20 KiB after some TLS handshakes and ten times
- * that at most).  The last is a matter of the environment alone, at the start.
+/* Memory that a flood needed goes back when it is over: by itself glibc gives
+ * the many threads heaps of their own, takes larger and larger pieces out of
+ * them, and keeps for each thread the freed memory (the "tcache", 20 KiB after
+ * some TLS handshakes and ten times that at most). The last is set only by the
+ * environment, at the start.
  */
 static void
 bound_memory (char **argv)
@@ -481,7 +479,7 @@ bound_memory (char **argv)
   if (n > 0 && getenv (TUNABLES) == NULL) {
     self[n] = '\0';
     setenv (TUNABLES, "glibc.malloc.tcache_count=0", 1);
-    execv (self, argv); /* if it can't, more memory is used, and no more */
+    execv (self, argv); /* if it can't, weftd only uses more memory */
   }
   mallopt (M_ARENA_MAX, 1);
   mallopt (M_MMAP_THRESHOLD, MAPPED_BYTES);

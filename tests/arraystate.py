@@ -1,4 +1,4 @@
-"""What weftd says of the array of a devcluster, for tests that break it."""
+"""weftd's view of a devcluster's array, for tests that break it."""
 
 import contextlib
 import time
@@ -21,21 +21,39 @@ def states(c):
 
 
 def wait_state(c, number, state, seconds=30):
-    """Returns what is said of the member then."""
+    """Returns the member's status then."""
     return eventually(lambda: members(c)[number]["state"] == state
                       and members(c)[number], seconds, every=0.02,
                       what=f"member {number} {state}")
 
 
+# The verdict's words on an array whose members are all in sync, one of which is about to go
+# out.
+JOINS_ANEW = "The member joins again, which resynchronizes them"
+
+
+def in_sync(c):
+    """The members of `a` when all are in sync and stay so; else None.  A member that came back
+    without its unflushed data is in sync.  It is put out as soon as the array can do without
+    it, and joins again: until then its copies may differ."""
+    status = c.get("/api/v1/status")
+    mine = next(a for a in status["arrays"] if a["name"] == "a")["members"]
+    verdict = status["verdict"]
+    if {m["state"] for m in mine} == {"in-sync"} and JOINS_ANEW not in verdict \
+            and "Array a changes: " not in verdict:
+        return mine
+    return None
+
+
 def wait_in_sync(c, seconds=60):
-    eventually(lambda: set(states(c)) == {"in-sync"}, seconds, every=0.05,
-               what="all members in-sync")
+    eventually(lambda: in_sync(c), seconds, every=0.05,
+               what="all members in-sync for good")
 
 
 @contextlib.contextmanager
 def away(c, *numbers):
-    """These members are killed; afterwards they are started, and waited for until
-    they are in-sync again, and not still: a loss may take a moment to be told."""
+    """Kills these members; afterwards starts them, and waits until they are in-sync again.
+    Being in-sync still is not enough: the report of a loss may take a moment."""
     names = [f"m{m}" for m in numbers]
     before = members(c)
     c.kill(*names)
@@ -43,9 +61,8 @@ def away(c, *numbers):
     c.start(*names)
 
     def back():
-        now = members(c)
-        return all(now[m]["since"] != before[m]["since"] for m in numbers) \
-            and {m["state"] for m in now} == {"in-sync"}
+        now = in_sync(c)
+        return now and all(now[m]["since"] != before[m]["since"] for m in numbers)
     eventually(back, 60, every=0.05, what=f"{names} to have been out")
 
 
@@ -116,7 +133,7 @@ class Pending:
             meanwhile()
 
     def result(self, seconds=60):
-        """What was read; an error raises."""
+        """The data that was read; an error raises."""
         end = time.monotonic() + seconds
         while self.handle.aio_in_flight():
             assert time.monotonic() < end, f"no answer for {seconds} s"
@@ -126,7 +143,7 @@ class Pending:
 
 
 def content(uri):
-    """What check_copies compares with: reads of the array."""
+    """Reads of the array, for check_copies to compare with."""
     h = connected(uri)
     return lambda at, n: h.pread(n, at)
 

@@ -18,14 +18,19 @@ HEADER = 1 << 20
 SLOT = 16 << 10
 BLOCK = 4096
 
-# Reads that touch a range of FILE.bad fail, and one flush when there is FILE.fail.
+# Reads that touch a range of FILE.bad fail, and one flush if FILE.fail exists.  A write, or a
+# zero, of a part of a block with such a range fails, too, because the kernel reads the rest of
+# the block for it.  If all of the block is written, it is readable again.
 SHIM = r"""
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* Of a file: its name with this behind it. */
@@ -60,6 +65,87 @@ pread (int fd, void *buf, size_t n, off_t at)
   if (f)
     fclose (f);
   return real (fd, buf, n, at);
+}
+
+static long
+least (long a, long b)
+{
+  return a < b ? a : b;
+}
+
+/* 0, or EIO: the change is one of a part of a bad block. */
+static int
+change (int fd, off_t at, off_t n)
+{
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  char path[4096 + 8], new[4096 + 16], kept[65536] = "";
+  long from, length, end = at + n;
+  bool mended = false;
+  int error = 0;
+  FILE *f = beside (fd, ".bad", path) ? fopen (path, "r") : NULL;
+
+  if (f == NULL)
+    return 0;
+  pthread_mutex_lock (&lock);
+  while (fscanf (f, "%ld %ld", &from, &length) == 2)
+    for (long stop = from + length, next; from < stop; from = next) {
+      long block = from & ~4095L;
+
+      next = least (stop, block + 4096);
+      if (at <= block && end >= block + 4096)
+        mended = true;
+      else {
+        if (at < block + 4096 && end > block)
+          error = EIO;
+        if (strlen (kept) < sizeof kept - 64)
+          sprintf (kept + strlen (kept), "%ld %ld\n", from, next - from);
+      }
+    }
+  fclose (f);
+  if (mended && !error) {
+    sprintf (new, "%s.%d", path, (int) getpid ());
+    f = fopen (new, "w");
+    fputs (kept, f);
+    fclose (f);
+    rename (new, path);
+  }
+  pthread_mutex_unlock (&lock);
+  return error;
+}
+
+ssize_t
+pwritev64v2 (int fd, const struct iovec *iov, int count, off_t at, int flags)
+{
+  ssize_t (*real) (int, const struct iovec *, int, off_t, int) =
+    (ssize_t (*) (int, const struct iovec *, int, off_t, int))
+      dlsym (RTLD_NEXT, "pwritev64v2");
+  int error = change (fd, at, iov[0].iov_len);
+
+  errno = error;
+  return error ? -1 : real (fd, iov, count, at, flags);
+}
+
+ssize_t
+pwritev2 (int fd, const struct iovec *iov, int count, off_t at, int flags)
+{
+  return pwritev64v2 (fd, iov, count, at, flags);
+}
+
+int
+fallocate64 (int fd, int mode, off_t at, off_t n)
+{
+  int (*real) (int, int, off_t, off_t) =
+    (int (*) (int, int, off_t, off_t)) dlsym (RTLD_NEXT, "fallocate64");
+  int error = change (fd, at, n);
+
+  errno = error;
+  return error ? -1 : real (fd, mode, at, n);
+}
+
+int
+fallocate (int fd, int mode, off_t at, off_t n)
+{
+  return fallocate64 (fd, mode, at, n);
 }
 
 ssize_t

@@ -7,6 +7,7 @@
     w = Writer(c.nbd, rng, after=w)
 """
 
+import random
 import threading
 import time
 
@@ -17,6 +18,28 @@ from wefttest import Stopwatch, eventually
 
 BLOCK = 4096
 BLOCKS = 512
+
+
+class Goal:
+    """How much of its work a test waits for.  Until a client has done that, and for HASTE_S
+    more, it makes no pause.  Then it works in bursts, because the test then waits for
+    time-outs of others, which need the processors, too."""
+
+    HASTE_S, REST_S = 1, 0.05
+
+    def __init__(self):
+        self.count, self.reached = 0, time.monotonic()
+
+    def rests(self):
+        """Nobody has to wait for it."""
+        return self.count > 0 and time.monotonic() > self.reached + self.HASTE_S
+
+    def rest(self, done):
+        """After a burst; so much is done by now."""
+        if done < self.count:
+            self.reached = time.monotonic()
+        elif self.rests():
+            time.sleep(random.random() * self.REST_S)
 
 
 class Writer(threading.Thread):
@@ -37,6 +60,7 @@ class Writer(threading.Thread):
         self.acknowledged, self.longest = list(self.issued), 0
         self.handle = connected(uri)
         self.flushes, self.error, self.done = 0, None, False
+        self.goal = Goal()
         self.forgives, self.watch, self.since = 0, Stopwatch(disk=True), 0
 
     @staticmethod
@@ -61,6 +85,7 @@ class Writer(threading.Thread):
                     self.acknowledged[b] = self.number
                 if self.rng.random() < 0.5:
                     self.flush()
+                self.goal.rest(self.flushes)
         except nbd.Error as e:
             self.error = e
 
@@ -78,10 +103,15 @@ class Writer(threading.Thread):
         self.flushed = promise
         self.flushes += 1
 
-    def until_flushed(self, times):
+    def want(self, times):
         """So many FLUSHes more."""
-        times += self.flushes
-        eventually(lambda: self.error or self.flushes >= times, 60,
+        self.goal.count = self.flushes + times
+
+    def until_flushed(self, times=0):
+        """So many FLUSHes more, or as many as are wanted."""
+        if times > 0:
+            self.want(times)
+        eventually(lambda: self.error or self.flushes >= self.goal.count, 60,
                    every=0.01, what="the writer to be answered")
         assert self.error is None, self.error
 
@@ -101,7 +131,7 @@ class Writer(threading.Thread):
         self.handle.shutdown()
 
     def check(self, uri):
-        """Every block is as some history allows; what is read is kept."""
+        """Every block has a content that some history allows; the content is kept."""
         h = connected(uri)
         for b in range(BLOCKS):
             data = h.pread(BLOCK, self.places[b])

@@ -3,15 +3,15 @@
 Both work the same way: a script named `nbdkit` that comes first in PATH starts
 the real one under the tool, so a whole devcluster runs under it unchanged.
 
-What counts is said here, once:
+The definition of an error, in one place:
 
 valgrind: every error, and every block that is lost, wherever it was
   allocated; a block that is still reachable at the end when one of our frames
   is on its stack.  valgrind.supp holds the exceptions and why.
 ThreadSanitizer: every report with one of our frames on a stack.  nbdkit and
-  the libraries are not instrumented: what they do with their own memory is
-  not seen, and how they synchronise by atomics is not understood, so reports
-  without us mean nothing.  tsan.supp holds the exceptions and why.
+  the libraries are not instrumented: ThreadSanitizer neither sees their own
+  memory nor understands their atomics, so reports without us mean little.
+  tsan.supp holds the exceptions and why.
 """
 
 import glob
@@ -78,8 +78,8 @@ class Valgrind(Tool):
                 f"--suppressions={HERE}/valgrind.supp"]
 
     def reports(self):
-        """One XML tree for each process that ended.  Fails for one that
-        did not end by itself, for then nothing was said about leaks."""
+        """One XML tree for each process that ended.  Fails for a process that was killed,
+        because valgrind then reports no leaks."""
         trees = []
         for name in glob.glob(f"{self.dir}/*.xml"):
             try:

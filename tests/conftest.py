@@ -1,4 +1,4 @@
-"""What all of Weft's pytest tiers share.
+"""The common part of Weft's pytest tiers.
 
 Run it within the build tree:  ./run /usr/bin/python3 -m pytest ../tests/clients
 
@@ -83,8 +83,8 @@ def pytest_runtest_makereport(item, call):
 
 
 def own_mounts():
-    """What is mounted here is not in the copies of all mounts that `ip netns exec`
-    and containers get in the other processes, where it would stay in use."""
+    """Mounts made here are not in the copies of all mounts that `ip netns exec` and containers
+    get in other processes, where they would stay in use."""
     assert ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS) == 0, \
         f"unshare: {os.strerror(ctypes.get_errno())}; tests want root's rights"
     run("mount", "--make-rprivate", "/")
@@ -133,7 +133,7 @@ def pytest_terminal_summary(terminalreporter):
              sum(len(s.get(k, [])) for k in ("skipped", "xfailed", "xpassed"))]
         with open(counts, "a", encoding="ascii") as f:
             print(*n, file=f)
-        # What scripts/test says again at its end.
+        # scripts/test repeats these lines at its end.
         with open(os.path.join(os.path.dirname(counts), "failed"), "a",
                   encoding="utf-8") as f:
             for report in s.get("failed", []) + s.get("error", []):

@@ -132,8 +132,8 @@ def model_of(c, layout, unit, groups=1):
 
 
 def usable(data):
-    """What an array takes of a data area: it leaves 4 KiB and 16 bytes for each
-    4 MiB (docs/FORMAT.md)."""
+    """The part of a data area that an array uses: it leaves 4 KiB and 16 bytes for each 4 MiB
+    (docs/FORMAT.md)."""
     extents = -(-data // (4 << 20))
     return data - extents * 4096 - -(-extents * 16 // 4096) * 4096
 

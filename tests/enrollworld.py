@@ -5,8 +5,8 @@
         world.enroll(n, disks=["d0"])
         n.serve()
 
-What a node serves is run as its systemd unit says, from the configuration that
-weft-enroll wrote below the node's directory.
+A node's processes run as their systemd units say, with the configuration that weft-enroll
+wrote below the node's directory.
 """
 
 import json
@@ -15,6 +15,7 @@ import pathlib
 import re
 import shlex
 import signal
+import subprocess
 
 import pytest
 
@@ -23,7 +24,7 @@ from wefttest import SOURCE, background, digest, eventually, run
 
 PASSWORD = "nine wet weavers"
 PORT = 7380
-# What the scripts of a node end with.
+# The exit statuses of a node's scripts.
 OK, FAILED, USAGE, REFUSED, UNREACHABLE, UNTRUSTED, UNWANTED, LATE = range(8)
 
 
@@ -33,10 +34,17 @@ def literal(address):
 
 
 def six_refused(directory):
-    """What weftd says where its civetweb has no IPv6, as Debian 12's; or None."""
-    p = run("timeout", "-s", "TERM", "2", "weftd", "--state", directory / "six",
-            "--listen", "[::1]:0", "--no-login", check=False)
-    return p.stderr if p.returncode == 1 else None
+    """weftd's message if its civetweb has no IPv6, as in Debian 12; or None."""
+    ports = directory / "six.ports"
+    with open(directory / "six.log", "w+", encoding="utf-8") as log:
+        p = subprocess.Popen(["weftd", "--state", directory / "six", "--listen", "[::1]:0",
+                              "--no-login", "--port-file", ports], stderr=log)
+        eventually(lambda: p.poll() is not None or ports.exists(), 60)
+        refused = p.poll() == 1
+        p.terminate()
+        p.wait()
+        log.seek(0)
+        return log.read() if refused else None
 
 
 def environment_file(text):
@@ -131,14 +139,22 @@ class Node(Place):
             found.update(environment_file(file.read_text()))
         return found
 
-    def exec_start(self, unit, env):
-        """The words of the unit's command, as systemd makes them; env gets its WEFT_CONF."""
-        text = (SOURCE / "systemd" / (unit + ".in")).read_text()
+    def exec_start(self, unit, name, env):
+        """The words of the unit's command, as systemd makes them, after the process has got
+        its certificate.  env gets its WEFT_CONF, and WEFT_TLS of its process."""
+        text = (SOURCE / "systemd" / (unit + ".in")).read_text().replace("%i", name)
+        [process] = re.findall(r"^ExecStartPre=\+.* @sbindir@/weft-renew --process (.*)$", text,
+                               re.MULTILINE)
+        self.run("weft-renew", "--process", process, "--root", self.root)
+        [conf] = re.findall(r"^EnvironmentFile=-(/etc/weft/processes/.*)$", text,
+                            re.MULTILINE)
+        if (own := pathlib.Path(f"{self.root}{conf}")).exists():
+            env |= self.settings(own)
         line = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE).group(1)
         if m := re.search(r"^Environment=WEFT_CONF=(.*)$", text, re.MULTILINE):
             env["WEFT_CONF"] = f"{self.root}{m.group(1)}"
-        env = {**dict(re.findall(r"^Environment=(\w+)=(.*)$", text, re.MULTILINE)),
-               **env}
+        defaults = dict(re.findall(r"^Environment=(\w+)=(.*)$", text, re.MULTILINE))
+        env |= defaults | env
         words = []
         for word in line.split():
             if m := re.fullmatch(r"\$(\w+)", word):
@@ -155,22 +171,30 @@ class Node(Place):
             if names and file.stem not in names:
                 continue
             env = self.settings(self.conf, file)
-            self.popen(file.stem, *self.exec_start("weft-disk@.service", env),
-                       env=env)
+            words = self.exec_start("weft-disk@.service", file.stem, env)
+            self.popen(file.stem, *words, env=env)
         return self
 
-    def serve_array(self, name):
+    def serve_array(self, name, kind="array", options=""):
         """As weft-array@.service, on a socket of its own.  Its URI."""
-        env = {**self.settings(self.conf),
-               "WEFT_AS": "array",
+        env = {**self.settings(self.conf), "WEFT_OPTIONS": options,
+               "WEFT_AS": kind,
                "NBDKIT_OPTIONS": f"-U {self.dir}/{name}.sock"}
-        words = self.exec_start("weft-array@.service", env)
-        words = [w.replace("/run/weft/%i", f"{self.dir}/%i")
-                 .replace("%i", name) for w in words]
+        words = self.exec_start("weft-array@.service", name, env)
+        words = [w.replace(f"/run/weft/{name}", f"{self.dir}/{name}") for w in words]
+        for end in ("pid", "sock"):  # of the process before
+            (self.dir / f"{name}.{end}").unlink(missing_ok=True)
         self.popen(name, *words, env=env)
         eventually(lambda: (self.dir / f"{name}.pid").exists(), 60,
                    what=f"array {name}: {self.log(name)[-800:]}")
         return f"nbd+unix:///?socket={self.dir}/{name}.sock"
+
+    def serve_service(self, name, port=10809):
+        """As weft-service@.service."""
+        env = {**self.settings(self.conf), "ADDRESS": self.address, "PORT": str(port),
+               "URI": f"nbds://{literal(self.address)}:{port}"}
+        words = self.exec_start("weft-service@.service", name, env)
+        self.popen(f"{name}-service", *words, env=env)
 
 
 class World:
@@ -279,7 +303,7 @@ class World:
                      *options, *words, check=check, **kw)
 
     def disks_of(self, n):
-        """What weftd has heard of it, that is alive: {path: disk}."""
+        """The live disks of the node that weftd has heard of: {path: disk}."""
         return {d["path"]: d for d in self.json("disk", "ls")["disks"]
                 if d["node"] == n.name and d["alive"]}
 

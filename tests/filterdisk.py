@@ -3,16 +3,16 @@
     with filterdisks(c) as disks:       # c = cluster(env=OVER_NBDKIT, ...)
         disks[1].serve("write", 7, "EIO")   # from the next start of m1 on, and
         c.kill("m1"); c.start("m1")
-        disks[1].arm()                      # as soon as this is said
+        disks[1].arm()                      # as soon as this is called
         disks[1].failed(); disks[1].heal()
 
         disks[1].serve_well()               # the same, and then
         with disks[1].hung():               # it answers nothing
             ...
 
-The calls: read, write, zero (trims, too), by nbdkit's error filter: of `every`
-calls one fails; flush, by its eval plugin: each `every`-th.  The member sees a
-file, by FUSE: what is said of its data is true of its header, too.
+The calls: read, write and zero (also trim) fail by nbdkit's error filter, one call of `every`;
+flush fails by its eval plugin, each `every`-th.  The member sees a file, by FUSE: faults of
+its data also hit its header.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from maparray import dd_disk
 from wefttest import SOURCE, Process, run
 
 OVER_NBDKIT = {"WEFT_WRAP_MEMBER": str(SOURCE / "tests/overnbdkit")}
-# What the error filter calls them.
+# The error filter's names for them.
 CALLS = {"read": ["pread"], "write": ["pwrite"], "zero": ["zero", "trim"]}
 INJECTING = "injecting"
 
@@ -78,7 +78,7 @@ class FilterDisk:
         return self.log.read_text(errors="replace").count(INJECTING)
 
     def forget_cache(self):
-        """What the kernel has read, or written, is read from nbdkit again."""
+        """Data that the kernel has cached is read from nbdkit again."""
         fd = os.open(self.file, os.O_RDONLY)
         try:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

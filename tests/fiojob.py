@@ -77,7 +77,7 @@ def fio(uri, timeout=120, **options):
 
 
 class Load(threading.Thread):
-    """One fio that verifies after the other, until it is told to end."""
+    """Repeats fio with verification until its end is requested."""
 
     def __init__(self, uri, seed, size="16M", **options):
         super().__init__()

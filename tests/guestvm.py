@@ -1,5 +1,5 @@
-"""A virtual machine with Debian's kernel (tests/kernel/mkinitramfs), emulated by
-QEMU, so wherever QEMU runs, that does as it is told.
+"""A virtual machine with Debian's kernel (tests/kernel/mkinitramfs) that obeys the test.  QEMU
+emulates it, so it runs wherever QEMU does.
 
 On its second serial port it is sent lines `ID COMMAND`; each is run by a shell,
 what that prints is sent back, and then `=ID STATUS`.
@@ -35,14 +35,14 @@ def unpacked(kernel, to):
 
 
 def boot_files(directory, *extra):
-    """What guests boot from, with `extra` in it: (kernel, initramfs)."""
+    """The guests' boot files, with `extra` in the initramfs: (kernel, initramfs)."""
     initramfs = directory / "initramfs"
     made = run(SOURCE / "tests/kernel/mkinitramfs", initramfs, *extra)
     return unpacked(made.stdout.strip(), directory / "vmlinux"), initramfs
 
 
 class Monitor:
-    """Of a QEMU: QMP, by a socket."""
+    """A QEMU's QMP, by a socket."""
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -92,7 +92,7 @@ class Guest:
         self.boot()
 
     def _path(self, what):
-        """Of a socket of the QEMU that was started last."""
+        """The path of a socket of the QEMU that was started last."""
         return self.dir / f"{what}.{self.starts}"
 
     def _start(self, *more):
@@ -164,7 +164,7 @@ class Guest:
                              r"BUG|Call Trace|Oops)", line, re.I)]
 
     def device_errors(self):
-        """Those that say more than that a connection has ended."""
+        """The errors that are not merely the end of a connection."""
         return [line for line in self.kernel_errors()
                 if "I/O error" in line or "EXT4" in line or "timed out" in line]
 
@@ -229,7 +229,7 @@ class Guest:
         self.socket.sendall(f"{self.count} {command}\n".encode())
 
     def said(self, seconds=0):
-        """What it has printed since, whole lines."""
+        """The whole lines printed since the last call."""
         self.socket.settimeout(seconds or 0.001)
         with contextlib.suppress(TimeoutError):
             while data := self.socket.recv(65536):

@@ -1,18 +1,18 @@
 """Stops or kills a process at a step of its protocol.
 
-An array process speaks to weftd, and to members, by way of proxies in the test's
-process.  These know each message, and stand still with one in their hands:
+An array process talks to weftd, and to members, through proxies in the test's process.  These
+understand each message, and can stop while they hold one:
 
     p = Proxied(c)                          # p.admin is for admin=
     trap = Trap([reply("granted")], Process(pid).stop)
     p.trap = trap
     trap.wait()         # weftd has granted something, and the host has not read it
     ... SIGCONT ...
-    trap.release()      # what it held goes on
+    trap.release()      # the held message goes on
 
-A Trap has matchers, one for each message that must come, one after the other; with the
-last one it is sprung.  One Trap may be set for several proxies: the one that has the
-first message has it for good.
+A Trap has matchers, one for each message that must come, one after the other; the last
+springs it.  One Trap may be set for several proxies: the proxy with the first message
+keeps it.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ def request(word):
 
 
 def next_request(word):
-    """Whoever got that answer has read it, and says something else."""
+    """The receiver of that answer has read it, and sends another message."""
     return lambda where, words, connection, before: where == "request" and \
         connection is before and bool(words.get(word))
 
@@ -71,7 +71,7 @@ class Trap:
         self.sprung, self.free = threading.Event(), threading.Event()
 
     def passes(self, owner, *message):
-        """Returns whether the message is to be sent on."""
+        """Returns whether the message may be sent on."""
         with self.lock:
             if self.at == len(self.matchers) or self.owner not in (None, owner) or \
                     not self.matchers[self.at](*message, self.connection):
@@ -145,7 +145,7 @@ class MemberProxy(Listener):
 
 
 def message(file):
-    """Of HTTP: what is before the body, and that; None: the connection has ended."""
+    """An HTTP message: the head, and the body; None: the connection has ended."""
     head = b""
     while (line := file.readline()) not in (b"\r\n", b""):
         head += line

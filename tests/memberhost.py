@@ -137,8 +137,8 @@ class Array:
         return [m["tokens"] for m in r["map"]["members"]]
 
     def end(self):
-        """Of the writer, if there is one: beside it, a member that is started
-        again would be out."""
+        """Ends the writer's session, if there is one: beside a writer, a member that is
+        started again would go out."""
         if self.session:
             self.c.call("DELETE", f"/api/v1/sessions/{self.session}")
         self.session = None

@@ -180,7 +180,7 @@ class Scene:
             self.server.shutdown()
             self.server.server_close()
 
-    # What weftd says.
+    # weftd's answers.
 
     def busy(self):
         with self.changed:
@@ -208,7 +208,7 @@ class Scene:
             return self.reply(d)
 
     def reply(self, d):
-        """Once it is as it is to be, it is told so, and no more."""
+        """Once it is up to date, it hears only that."""
         if not d.heard["news"] and d.heard["states_epoch"] == self.epoch:
             said = {"assignment": True}
             self.short_answers += 1
@@ -230,7 +230,7 @@ class Scene:
                     self.disks[0].file.stat().st_size - HEADER}}
 
     def say(self, change=lambda: None):
-        """Change what is said, and wait until everybody has heard it."""
+        """Changes the answers, and waits until all disks have heard it."""
         with self.changed:
             change()
             self.version += 1
@@ -316,7 +316,7 @@ class Scene:
                    f"synced: {self.progress}\n{self.joiner.log.read_text()}")
         return self.progress
 
-    # What a host does.
+    # A host's actions.
 
     def write(self, doors, unit, data):
         """Survivors first, then the joiner, as a background copy."""

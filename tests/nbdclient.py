@@ -14,14 +14,14 @@ def connected(uri):
 
 @contextlib.contextmanager
 def refuses(errno_name):
-    """What is asked for here fails, with this error."""
+    """The calls in this block fail with this error."""
     with pytest.raises(nbd.Error) as e:
         yield
     assert e.value.errno == errno_name, e.value
 
 
 def flush(handle):
-    """What the client is told; "": that it is well."""
+    """The client's error; "": none."""
     try:
         handle.flush()
     except nbd.Error as e:

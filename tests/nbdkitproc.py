@@ -11,7 +11,7 @@ from wefttest import background, run
 
 
 def nbdkit_is_old():
-    """Older than 1.34: plugin/replies.c takes its calls over."""
+    """Older than 1.34: plugin/nbdkit-replies.c takes its calls over."""
     said = run("nbdkit", "--dump-config").stdout
     major, minor = re.search(r"^version=(\d+)\.(\d+)", said, re.MULTILINE).groups()
     return (int(major), int(minor)) < (1, 34)

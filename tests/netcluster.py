@@ -1,14 +1,13 @@
 """A cluster whose hosts have a network each, to be cut at will.
 
-Every host is a network namespace with an address of 127.77.0.0/24 on a bridge:
-loopback addresses, because Weft serves no others without TLS, but routed like
-any.  Host "w" has weftd, "a" the array process and its clients, "h0", "h1", ...
-a member each.  With servers=["s0", "h1"], clients=["c0"] there is no "a": the first
-may serve the array, and the others have a client process each.  With clients alone each
-of these has an array process, which shares the array by leases.  With attached=False
-there is neither "a" nor a process of a client: who attaches is the caller's matter.  With
-tls={HOST: FOLDER} of servers and clients, too, each has an address that is no loopback,
-and who serves is reached by that.
+Every host is a network namespace with an address of 127.77.0.0/24 on a bridge.  These are
+loopback addresses, because Weft serves other addresses only with TLS, but they are routed like
+any.  Host "w" has weftd, "a" the array process and its clients, "h0", "h1", ... a member each.
+With servers=["s0", "h1"], clients=["c0"] there is no "a": the servers may serve the array, and
+each client host has a client process.  With clients alone each of these has an array process,
+which shares the array by leases.  With attached=False there is neither "a" nor a process of a
+client: the caller attaches.  With tls={HOST: FOLDER}, for servers and clients, too, each host
+has an address outside of loopback, and clients reach the server by it.
 
     with NetCluster(tmp, members=4) as c:
         c.cut("a", "h1")           # a's packets to h1 vanish; not h1's to a
@@ -23,6 +22,7 @@ import select
 import signal
 import subprocess
 
+from arraystate import wait_in_sync
 from debianhost import Network
 from wefttest import Cluster, background, eventually, run
 
@@ -58,7 +58,7 @@ class NetCluster:
         return self.address(host).replace("127.77", "10.77")
 
     def inside(self, host, *words):
-        """Unlike `ip netns exec`, with the mounts of all: what one unmounts is gone."""
+        """Unlike `ip netns exec`, this shares all mounts: an unmount is seen by all."""
         return ["nsenter", f"--net=/run/netns/{self.network.tag}{host}", *words]
 
     def _network_up(self):
@@ -71,7 +71,7 @@ class NetCluster:
             if self.tls:
                 self.network.ip(host, "addr", "add",
                                 self.outside(host) + "/24", "dev", "eth0")
-            # 127/8 is not all ours any more: only what is given to us.
+            # 127/8 no longer belongs to this host, except its own addresses.
             self.network.ip(host, "route", "del", "local", "127.0.0.0/8", "dev",
                             "lo", "table", "local", check=False)
 
@@ -83,8 +83,8 @@ class NetCluster:
 
     @contextlib.contextmanager
     def large_dropped(self, host, out):
-        """Packets of more than some 1000 bytes that this host sends (out), or is sent,
-        vanish meanwhile; no connection is told that they are too large."""
+        """Drops packets of more than some 1000 bytes that this host sends (out) or receives;
+        no connection learns that they are too large."""
         ends = [(host, "eth0"), ("sw", f"to-{host}")]
         (sender, device), (receiver, other) = ends if out else ends[::-1]
         self.network.ip(sender, "link", "set", device, "gso_max_segs", "1")
@@ -218,8 +218,7 @@ class NetCluster:
         return [m["state"] for m in self.get("/api/v1/arrays/a")["members"]]
 
     def in_sync(self, seconds=60):
-        eventually(lambda: set(self.states()) == {"in-sync"}, seconds,
-                   every=0.3, what="all members in-sync")
+        wait_in_sync(self, seconds)
 
     @property
     def members(self):
@@ -292,7 +291,7 @@ for line in sys.stdin:
 
 
 class Client:
-    """One that reads (and writes) the first bytes, on a host."""
+    """A client that reads (and writes) the first bytes, on a host."""
 
     def __init__(self, net, host, uri):
         self.process = subprocess.Popen(

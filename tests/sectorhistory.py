@@ -23,6 +23,7 @@ import time
 
 import nbd
 
+from blockwriter import Goal
 from nbdclient import connected
 from wefttest import Stopwatch, eventually
 
@@ -54,7 +55,7 @@ class History:
                 self.writes[s][value] = (begin, end)
 
     def read(self, sector, data, begin, end):
-        """What is no sector as somebody has written it fails at once."""
+        """A sector that is torn, or that no client wrote, fails at once."""
         value = int.from_bytes(data[:8], "little")
         assert data == (stamp(value, sector) if value else bytes(SECTOR)), \
             f"sector {sector} is torn, or another's: {data[:64]}"
@@ -77,7 +78,7 @@ class History:
 
 
 def check_register(name, writes, reads):
-    # Of a value: the earliest end, the latest begin.
+    # For each value: the earliest end, the latest begin.
     zones = {v: list(reversed(times)) for v, times in writes.items()}
     found = set()
     for value, begin, end in reads:
@@ -87,7 +88,7 @@ def check_register(name, writes, reads):
         found.add(value)
         zones[value][0] = min(zones[value][0], end)
         zones[value][1] = max(zones[value][1], begin)
-    # What nobody was answered for, and nobody has read, was not done.
+    # A write that was neither acknowledged nor read did not happen.
     zones = {v: z for v, z in zones.items() if v in found or z[0] < math.inf}
     forward = sorted((first, last, v) for v, (first, last) in zones.items()
                      if first < last)
@@ -114,7 +115,7 @@ class Client(threading.Thread):
         self.handle = connected(uri)
         self.count, self.longest, self.since = 0, 0, None
         self.error, self.done, self.value = None, False, 0
-        self.watch = Stopwatch(disk=True)
+        self.watch, self.goal = Stopwatch(disk=True), Goal()
 
     def run(self):
         try:
@@ -149,12 +150,19 @@ class Client(threading.Thread):
         if rng.random() < 0.02:
             self.handle.flush()
         self.count += 1
+        if self.count < self.goal.count or rng.random() < 0.05:
+            self.goal.rest(self.count)
 
-    def until_done(self, times, seconds=60):
+    def want(self, times):
         """So many requests more."""
-        times += self.count
-        eventually(lambda: self.error or self.count >= times, seconds, every=0.01,
-                   what="the client to be answered")
+        self.goal.count = self.count + times
+
+    def until_done(self, times=0, seconds=60):
+        """So many requests more, or as many as are wanted."""
+        if times > 0:
+            self.want(times)
+        eventually(lambda: self.error or self.count >= self.goal.count, seconds,
+                   every=0.01, what="the client to be answered")
         assert self.error is None, self.error
 
     def broken(self):

@@ -81,7 +81,8 @@ def https(weftd, method, path, body=None, node=None, headers={}, context=None):
         body = json.dumps(body)
     c.request(method, path, body, headers)
     r = c.getresponse()
-    data = r.read()
+    stream = r.headers["Content-Type"].startswith("text/event-stream")
+    data = b"" if stream else r.read()  # a stream has no end
     c.close()
     if r.headers["Content-Type"].startswith("application/"):
         try:

@@ -16,7 +16,7 @@ import subprocess
 
 from wefttest import Cluster, Stopwatch, background, eventually, free_port
 
-BOUND_S = 15  # clients go on so soon after the loss of who serves
+BOUND_S = 15  # bound for clients to go on after the loss of the server
 MOVE_S = 2  # after an order to move
 
 # Writes a block again and again, until its input ends; prints from when to when the
@@ -39,7 +39,7 @@ for _, begin, end in pauses:
 
 class Pulse:
     """The longest that a client of the service waits for an answer; `inside`: words
-    that run a program on its host."""
+    that run a program on its host.  self.paused: the same, of the clock."""
 
     def __init__(self, uri, inside=()):
         self.watch = Stopwatch(disk=True)
@@ -50,8 +50,9 @@ class Pulse:
     def longest(self):
         said, _ = self.p.communicate(timeout=60)
         assert self.p.returncode == 0
-        longest = max(self.watch.seconds(*map(float, line.split()))
-                      for line in said.splitlines())
+        pauses = [tuple(map(float, line.split())) for line in said.splitlines()]
+        self.paused = max(end - begin for begin, end in pauses)
+        longest = max(self.watch.seconds(*pause) for pause in pauses)
         print(f"the client's longest pause: {longest:.2f} s")
         return longest
 
@@ -59,7 +60,7 @@ class Pulse:
 class Served:
     def __init__(self, cluster, nodes=("s0", "s1")):
         self.c, self.processes, self.ports = cluster, {}, {}
-        # Who stands by listens some time later, when others may have its port.
+        # A standby listens some time later, when others may have its port.
         self.address = "127." + ".".join(str(random.randrange(100, 200))
                                          for _ in range(3))
         cluster.terminate("array")
@@ -78,12 +79,12 @@ class Served:
             *([] if any(w.startswith("node=") for w in words)
               else [f"node={name}"]))
 
-    def stand_by(self, name, uri=None):
+    def stand_by(self, name, *words, uri=None):
         """uri: where clients are to connect, if not to the process itself."""
         port = self.ports.setdefault(name, free_port())
         self._start(name, "-i", self.address, "-p", str(port), "weft", "array=a",
                     "service=yes",
-                    f"uri={uri or f'nbd://{self.address}:{port}'}")
+                    f"uri={uri or f'nbd://{self.address}:{port}'}", *words)
         eventually(lambda: self.serving() == name or self.stands_by(name),
                    what=f"{name} to stand by or serve")
 

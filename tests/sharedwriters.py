@@ -9,11 +9,13 @@
 import contextlib
 import random
 import threading
+import time
 
 import nbd
 
-from blockwriter import BLOCK, BLOCKS, Writer
+from blockwriter import BLOCK, BLOCKS, Goal, Writer
 from nbdclient import connected
+from wefttest import eventually
 
 
 class Reader(threading.Thread):
@@ -28,12 +30,15 @@ class Reader(threading.Thread):
         try:
             while not self.done:
                 self.look(self.rng.choice(self.writers), self.rng.randrange(BLOCKS))
+                if self.rng.random() < 0.05 and all(
+                        w.goal.rests() for w in self.writers):
+                    time.sleep(self.rng.random() * Goal.REST_S)
         except (nbd.Error, AssertionError) as e:
             self.error = e
 
     def look(self, w, b):
-        # Before the read: who goes on with the work of one that is gone notes in these
-        # lists what it has found.
+        # Before the read: a client that continues a dead one's work notes its findings in
+        # these lists.
         least, flushed, most = w.acknowledged[b], w.flushed[b], w.issued[b]
         data = self.handle.pread(BLOCK, w.places[b])
         number, most = int.from_bytes(data[:8], "little"), max(most, w.issued[b])
@@ -70,9 +75,12 @@ class Writers:
         self.readers[i].start()
 
     def until_flushed(self, times, but=()):
-        for i, w in enumerate(self.all):
-            if i not in but:
-                w.until_flushed(times)
+        """Each of them; all at the same time."""
+        some = [w for i, w in enumerate(self.all) if i not in but]
+        for w in some:
+            w.want(times)
+        for w in some:
+            w.until_flushed()
         self.well()
 
     def well(self):
@@ -105,13 +113,13 @@ class Writers:
         return max(w.longest for i, w in enumerate(self.all) if i not in but)
 
     def end(self):
-        for r in self.readers.values():
+        for r in self.readers.values():  # one may have begun a moment ago
+            eventually(lambda: r.reads > 10 or r.error, 60, what="a reader reads")
             r.done = True
         for r in [*self.readers.values(), *self.lost]:
             r.join(60)
             assert not r.is_alive(), "a reader hangs"
         self.well()
-        assert all(r.reads > 10 for r in self.readers.values())
         for w in self.all:
             if not w.done:
                 w.end()

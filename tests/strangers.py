@@ -56,8 +56,8 @@ class Client:
 
 
 class Stranger(Client):
-    """A client of a member's door with the folder of a node, and nothing else.  What the
-    member says is no matter, if it speaks at all."""
+    """A client of a member's door with only the folder of a node.  Any message from the member
+    counts as an open connection."""
 
     def __init__(self, node, uri):
         super().__init__(node, STRANGER, uri, str(node.etc / "tls"), "")
@@ -80,6 +80,6 @@ print(c.wrap_socket(s, server_hostname=sys.argv[1]).getpeercert()["serialNumber"
                      asker.etc / "tls").stdout.strip()
 
 
-def serial(n):
+def serial(n, folder="tls"):
     return run("openssl", "x509", "-noout", "-serial", "-in",
-               n.etc / "tls/client-cert.pem").stdout.strip().partition("=")[2]
+               n.etc / folder / "client-cert.pem").stdout.strip().partition("=")[2]

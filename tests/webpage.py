@@ -61,8 +61,8 @@ const line = (section, key) => rows(section).find((row) =>
 
 
 class Chromium:
-    """One for many pages, one after the other, for it takes long to start.
-    `ca`: the file of a CA that it trusts, beside those that it knows."""
+    """A browser for many pages, one after the other, because it takes long to start.  `ca`:
+    the file of a CA that it trusts, besides its own."""
 
     def __init__(self, ca=None):
         self.home = tempfile.mkdtemp(prefix="weft-test-chromium-")
@@ -80,6 +80,7 @@ class Chromium:
         try:
             self.driver = webdriver.Chrome(options=options, service=Service(
                 "/usr/bin/chromedriver", env={**os.environ, "HOME": self.home}))
+            self.driver.set_script_timeout(120)
         except BaseException:
             shutil.rmtree(self.home, ignore_errors=True)
             raise
@@ -125,7 +126,7 @@ class Page:
         return self.driver.execute_script(text, *arguments)
 
     def text(self, selector):
-        """What a reader sees of it, with plain spaces."""
+        """The text that a reader sees, with plain spaces."""
         return self.js("""
             return [...document.querySelectorAll(arguments[0])]
               .filter((e) => e.checkVisibility()).map((e) => e.innerText)
@@ -241,8 +242,8 @@ class Page:
                 f"{[n['html'][:200] for n in v['nodes'][:3]]}"
                 for v in found if v["impact"] in ("serious", "critical")]
 
-    def shot(self, name):
-        """The page as it is, whole or as much as is behind an open dialog."""
+    def shot(self, name, height_max=10000):
+        """The page as it is, whole or as much as is behind an open dialog; its top."""
         if not os.environ.get("WEFT_SCREENSHOTS"):
             return
         width, height, dialog, top = self.js("""
@@ -251,6 +252,7 @@ class Page:
               Math.ceil(document.body.getBoundingClientRect().height)), dialog,
               dialog ? scrollY : 0];
             """)
+        height = min(height, height_max)
         # A smaller scale makes small files.
         picture = self.cdp(
             "Page.captureScreenshot", captureBeyondViewport=not dialog,
@@ -283,7 +285,7 @@ class Pages:
         self.refusals = None  # of pages that are opened from now on
 
     def __call__(self, server, at="/", live=True, **media):
-        """Of a cluster, or of the weftd with this URL; once it is live."""
+        """A page of a cluster, or of the weftd with this URL; returned once it is live."""
         chromium = self.idle.pop() if self.idle else Chromium(self.ca)
         try:
             p = Page(chromium, getattr(server, "admin", server), at, **media)
@@ -308,7 +310,7 @@ class Pages:
         return "\n".join(told)
 
     def end(self):
-        """Of a test."""
+        """Ends a test: closes its pages."""
         complaints = []
         while self.opened:
             p = self.opened.pop()

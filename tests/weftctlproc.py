@@ -76,7 +76,7 @@ class Terminal:
         self.said = b""
 
     def until(self, text, timeout=60):
-        """All that stands there, once this does; None: at the end."""
+        """All output so far, once it contains `text`; None: at the end."""
         end = time.monotonic() + timeout
         while text is None or text.encode() not in self.said:
             assert time.monotonic() < end, f"no {text!r}: {self.said!r}"
@@ -115,7 +115,7 @@ def weftds(weftd, tmp_path):
 
 @pytest.fixture
 def ctl(tmp_path):
-    """A factory: ctl(cluster).  Whatever is left attached is detached."""
+    """A factory: ctl(cluster). Detaches everything that is left attached."""
     made = []
 
     def make(c):

@@ -6,12 +6,13 @@ docs/API says.  The fixtures: `weftd`, a running one, whose end is checked, and
 
     from weftdactors import *
 
-Whoever is made for a test and lives on belongs into weftd.actors.
+An actor that a test makes and leaves running belongs into weftd.actors.
 """
 
 import http.client
 import json
 import os
+import shutil
 import threading
 import time
 import uuid
@@ -21,10 +22,20 @@ import pytest
 from wefttest import Stopwatch, background, eventually, free_port, http as call, run
 
 __all__ = ["Events", "GIB", "Host", "LONG_MS", "Lessee", "Member", "Weftd",
-           "array", "create", "host", "members", "weftd"]
+           "array", "create", "host", "members", "roll_back", "weftd"]
 
 GIB = 1 << 30
 LONG_MS = 2000
+
+
+def roll_back(state, old):
+    """Put weftd's state back as a snapshot of the file system does: into the same files."""
+    for file in state.iterdir():
+        if file.is_file() and not (old / file.name).exists():
+            file.unlink()
+    for file in old.iterdir():
+        if file.is_file():
+            shutil.copyfile(file, state / file.name)
 
 
 class Weftd:
@@ -74,7 +85,7 @@ class Weftd:
 
     @property
     def tls_address(self):
-        """Of the second listener."""
+        """The address of the second listener."""
         port = self.url_file.read_text().split()[1].rsplit(":", 1)[1]
         return "127.0.0.1", int(port)
 
@@ -188,7 +199,7 @@ class Member:
         for number, _, _ in r.get("over", []):
             h["over"] = number
         a = r["assignment"]
-        if a is True:  # as it was said
+        if a is True:  # the last full answer
             a = h
         elif a:
             h.update(array=a["array"], position=a["position"],
@@ -248,7 +259,7 @@ class Host:
         status, r = self.weftd.call(
             "POST", f"/arrays/{array}/sessions",
             {"instance": self.instance, "node": self.node, "pid": 42,
-             "mode": self.mode, "uri": None, **more})
+             "mode": self.mode, "uri": None, "pinned": "part" in more, **more})
         if status == 201:
             self.session, self.map = r["session"], r["map"]
             self.epoch = r["map"]["epoch"]
@@ -281,7 +292,10 @@ class Host:
     def obey(self, r):
         """Reaches every member that the epoch wants, and is ready for the next
         one as soon as it hears of it."""
-        assert ("map" in r) or r["epoch"] == self.epoch
+        if "map" not in r:  # the reply to another call, under way beside this, has it
+            eventually(lambda: r["epoch"] <= self.epoch, what="the map of the epoch")
+        if r["epoch"] < self.epoch:
+            return
         self.map = r.get("map", self.map)
         if r["states"] is True:  # as it was said
             assert r["epoch"] == self.epoch
@@ -322,8 +336,8 @@ class Host:
 
 
 class Lessee(Host):
-    """It shares the array by leases.  What it has been told is in `revoke` and
-    `recover`; it does nothing by itself."""
+    """It shares the array by leases.  weftd's orders to it are in `revoke` and `recover`; it
+    does nothing by itself."""
 
     def __init__(self, weftd, node):
         super().__init__(weftd, node, "shared")
@@ -360,8 +374,8 @@ class Lessee(Host):
                         wait_ms=wait_ms)
 
     def tell(self, **words):
-        """What counts once.  What it declares is for one weftd: of which a heartbeat
-        tells."""
+        """A message that counts once.  A declaration is for one weftd, whose generation comes
+        with a heartbeat."""
         until = time.monotonic() + LONG_MS / 1000
         while True:
             self.number = max(self.number, self.generation << 32) + 1
@@ -374,6 +388,7 @@ class Lessee(Host):
 
     def recovered(self):
         self.tell(recovered=self.order)
+        self.order = 0
 
 
 class Events:
@@ -426,7 +441,8 @@ def weftd(tmp_path):
 def members(w, count=4):
     made = [Member(w, i).start() for i in range(count)]
     w.actors += made
-    eventually(lambda: len(w.get("/disks")["disks"]) >= count)
+    eventually(lambda: {m.uuid for m in made} <= {
+        d["uuid"] for d in w.get("/disks")["disks"]})
     return made
 
 

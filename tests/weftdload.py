@@ -41,14 +41,14 @@ class Caller:
         return int(head.split()[1]), json.loads(answer)
 
 
-# What is no news; and of a heartbeat without news, what is said beside it.
+# Fields that make no news; and fields that a heartbeat without news still has.
 LOAD = ("load", "dirty_extents", "wait_ms", "stats")
 WHO = ("instance", "node")
 
 
 class Words:
-    """What an actor says, as the plugin does: what weftd has taken in is not said
-    again."""
+    """An actor's report, as the plugin makes it: unchanged fields that weftd has accepted are
+    left out."""
 
     def __init__(self):
         self.taken = self.stats = self.load = None

@@ -50,11 +50,27 @@ def run(*command, check=True, timeout=120, env=None, **kw):
 
 
 def background(log, *command, env=None, **kw):
-    """Start a program, without a stdin; what it says is added to this file."""
+    """Starts a program without stdin; appends its output to this file."""
     with open(log, "ab") as f:
         return subprocess.Popen([str(c) for c in command], stdout=f, stderr=f,
                                 stdin=subprocess.DEVNULL,
                                 env={**os.environ, **(env or {})}, **kw)
+
+
+# In `make soak` a test plays all of its rounds, and for each layout.
+ALL = bool(os.environ.get("WEFT_ALL"))
+# Processes that share tests (-n) are to see the same ones.
+_PICKS = os.environ.setdefault("WEFT_PICKS", os.environ.get("WEFT_SEED") or
+                               str(random.randrange(2 ** 32)))
+
+
+def picked(values, count=1):
+    """So many of these, others in each run, for pytest's parametrize: of layouts for a test
+    whose subject is the same in each.  All of them with WEFT_ALL=1."""
+    places = range(len(values))
+    if not ALL:
+        places = sorted(random.Random(f"{_PICKS} {values}").sample(places, count))
+    return [values[i] for i in places]
 
 
 def at_once(call, *arguments):
@@ -106,14 +122,14 @@ class _Probe(threading.Thread):
             time.sleep(0.02)
 
     def noted(self, now):
-        """Also what is under way."""
+        """Includes a delay that is still going on."""
         self.until = now + 60
         due, late = self.due, self.late.copy()
         return late if now < due + self.SLACK_S else [*late, (due, now)]
 
 
 def _durable_byte():
-    """What makes one durable, beside the test's own files."""
+    """A step makes one byte durable, beside the test's own files."""
     file = tempfile.TemporaryFile()
 
     def step():
@@ -123,10 +139,34 @@ def _durable_byte():
     return step
 
 
+class Pace:
+    """How many times slower than usual this machine computes now: at least 1.  Measured
+    every few seconds, by this thread's processor time."""
+
+    USUAL_S, EVERY_S = 0.0013, 5
+    value, until = 1, 0
+
+    @classmethod
+    def now(cls):
+        if time.monotonic() > cls.until:
+            cls.value = max(1, min(cls._measure() for _ in range(3)) / cls.USUAL_S)
+            cls.until = time.monotonic() + cls.EVERY_S
+        return cls.value
+
+    @staticmethod
+    def _measure():
+        begin, total = time.thread_time(), 0
+        for i in range(20_000):
+            total += i * i
+        return time.thread_time() - begin
+
+
 class Stopwatch:
-    """How long something takes whose time is bounded: less what the machine stood still
-    meanwhile, as a thread can tell that does nothing but sleep; and with disk=True its
-    disk, as one can that makes a byte durable now and then.
+    """Measures the time of a bounded action.  It subtracts the time for which the machine
+    stopped, seen by a thread that only sleeps, and, with disk=True, the time for which its
+    disk stopped, seen by a thread that makes a byte durable now and then.  On a machine that
+    computes more slowly than usual a second is longer.  A minimum time is measured by
+    time.monotonic().
 
         watch = Stopwatch()
         assert watch.seconds() < BOUND_S
@@ -138,6 +178,7 @@ class Stopwatch:
         self.mine = [self.probe("machine", lambda: time.sleep(0.02), 0.02)]
         if disk:
             self.mine.append(self.probe("disk", _durable_byte(), 0.1))
+        self.slowest = Pace.now()
         self.begin = time.monotonic()
 
     @classmethod
@@ -155,7 +196,12 @@ class Stopwatch:
             first, last = max(first, reached), min(last, end)
             if first < last:
                 stood, reached = stood + last - first, last
-        return end - begin - stood
+        return (end - begin - stood) / self.pace()
+
+    def pace(self):
+        """The slowest of those seen at its beginning and its readings."""
+        self.slowest = max(self.slowest, Pace.now())
+        return self.slowest
 
 
 def eventually(check, seconds=30, every=0.1, what=None):
@@ -171,9 +217,8 @@ def eventually(check, seconds=30, every=0.1, what=None):
 
 
 class Process:
-    """One of which only the number is known: whoever asks when it may have ended asks by
-    this.  The number alone is soon another process's, or a thread's, and /proc/NUMBER is
-    there for a thread, too."""
+    """A process known only by its number: used wherever it may have ended.  The number alone
+    is soon another process's, or a thread's, and /proc/NUMBER exists for a thread, too."""
 
     def __init__(self, pid, begin=None):
         """It runs now; or begin: it has begun then, in the kernel's ticks."""
@@ -285,7 +330,7 @@ class Cluster:
         return json.loads(p.stdout)
 
     def pid(self, name):
-        """Of a process that runs."""
+        """The number of a running process."""
         return self.process(name).pid
 
     def process(self, name):
@@ -318,8 +363,8 @@ class Cluster:
 
     @staticmethod
     def _greeted(uri):
-        """The array process has come up: the kernel takes connections for it
-        before, and one that ends then may have to leave its session."""
+        """The array process has come up: the kernel takes connections for it before, and a
+        connection that ends then may leave its session open."""
         uri = urllib.parse.urlsplit(uri)
         with socket.create_connection((uri.hostname, uri.port), 60) as s:
             assert s.recv(8) == b"NBDMAGIC"
@@ -383,7 +428,7 @@ class Cluster:
     # For the fixture.
 
     def faults(self):
-        """What went wrong that the test itself may not have looked at."""
+        """Failures that the test itself may not have looked at."""
         names = {file.stem for file in self.dir.glob("*.cmd")}
         found = [f"{name} ended by itself"
                  for name in sorted(names - self.down_on_purpose)

@@ -1,4 +1,4 @@
-/* args.c: what the command line has given, and what it means: numbers, times,
+/* args.c: the arguments of the command line, and their values: numbers, times,
  * sizes, names.
  */
 
@@ -96,7 +96,7 @@ args_time (const struct args *args, const char *name, uint64_t min,
 }
 
 char *
-url_escape (const char *text)
+ctl_escape_url (const char *text)
 {
   char *escaped = malloc (3 * strlen (text) + 1), *p = escaped;
 
@@ -130,7 +130,7 @@ size_unit (const char **p)
 }
 
 int
-size_parse (const char *text, uint64_t *bytes)
+ctl_parse_size (const char *text, uint64_t *bytes)
 {
   uint64_t whole = 0, part = 0, scale = 1, r;
   const char *p = text;
@@ -178,7 +178,7 @@ args_stripes (const struct args *args, uint64_t *groups, uint64_t *unit_bytes)
   *groups = 1;
   *unit_bytes = UNIT_BYTES_DEFAULT;
   r = args_number (args, "groups", 1, ARRAY_GROUPS_MAX, groups);
-  if (r == EXIT_OK && unit && size_parse (unit, unit_bytes) == -1) {
+  if (r == EXIT_OK && unit && ctl_parse_size (unit, unit_bytes) == -1) {
     ctl_error ("--unit %s: not a size; write 65536, 64K or 1M", unit);
     r = EXIT_USAGE;
   }

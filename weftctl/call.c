@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/bytes.h"
 #include "common/admin.h"
 #include "common/clock.h"
 #include "ctl.h"
@@ -42,7 +43,7 @@ ctl_connect (struct ctl *ctl)
   r = config_token (ctl, &token);
   if (r == EXIT_OK)
     r = connect_as (ctl, token);
-  secret_free (token);
+  config_secret_free (token);
   return r;
 }
 
@@ -56,8 +57,8 @@ ctl_connect_afresh (struct ctl *ctl)
   return r;
 }
 
-/* What weftd may be asked with a key: not what it answers with a secret, which
- * it does not keep to give it twice.
+/* The requests that may have an idempotency key: not those whose answer has a
+ * secret, because weftd does not keep the answer to give it twice.
  */
 static bool
 takes_key (const char *method, const char *path)
@@ -86,8 +87,7 @@ call (struct ctl *ctl, const char *method, const char *path, const json_t *body,
 
   if (takes_key (method, path) &&
       getrandom (bytes, sizeof bytes, 0) == (ssize_t) sizeof bytes)
-    for (size_t i = 0; i < sizeof bytes; i++)
-      snprintf (key + 2 * i, 3, "%02x", bytes[i]);
+    *put_hex (key, bytes, sizeof bytes) = '\0';
   for (int tries = 0;; tries++) {
     if (*key)
       admin_header (ctl->admin, "Idempotency-Key", key);
@@ -100,6 +100,21 @@ call (struct ctl *ctl, const char *method, const char *path, const json_t *body,
   }
 }
 
+/* weftd wants a code of the second factor, too.  False: there is nobody to ask. */
+static bool
+add_code (const struct ctl *ctl, json_t *body)
+{
+  char *code = body && strcmp (admin_code (ctl->admin), "code-required") == 0 &&
+                   !json_object_get (body, "code")
+                 ? output_ask_word ("Code of the second factor:", false)
+                 : NULL;
+
+  if (code)
+    json_object_set_new (body, "code", json_string (code));
+  free (code);
+  return code;
+}
+
 int
 ctl_try (struct ctl *ctl, const char *method, const char *path, json_t *body,
          json_t **reply)
@@ -110,6 +125,11 @@ ctl_try (struct ctl *ctl, const char *method, const char *path, json_t *body,
   if (reply)
     *reply = NULL;
   status = r == EXIT_OK ? call (ctl, method, path, body, &json) : -1;
+  if (status >= 400 && add_code (ctl, body)) {
+    json_decref (json);
+    json = NULL;
+    status = call (ctl, method, path, body, &json);
+  }
   json_decref (body);
   if (r != EXIT_OK)
     return r;
@@ -204,7 +224,7 @@ ctl_ls (struct ctl *ctl, const char *path, const char *list,
 
   if (!ctl_list (ctl, path, &reply, &r))
     return r;
-  table_of (json_object_get (reply, list), headings, keys, row, 0);
+  output_table_of (json_object_get (reply, list), headings, keys, row, 0);
   json_decref (reply);
   return EXIT_OK;
 }
@@ -283,7 +303,8 @@ ctl_preflight (struct ctl *ctl, const char *method, const char *path,
     output_lines (lines, ctl->json);
   if (!json_is_false (json_object_get (*preflight, "allowed")))
     return EXIT_OK;
-  ctl_error ("weftd at %s: %s", ctl->admin_url, json_text (*preflight, "why"));
+  ctl_error ("weftd at %s: %s", ctl->admin_url,
+             output_json_text (*preflight, "why"));
   json_decref (*preflight);
   *preflight = NULL;
   return EXIT_REFUSED;
@@ -297,7 +318,7 @@ ctl_confirm (struct ctl *ctl, const char *name)
   if (ctl->yes)
     return EXIT_OK;
   snprintf (question, sizeof question, "Type %s to go on:", name);
-  switch (ask_typed (question, name)) {
+  switch (output_ask_typed (question, name)) {
   case 1:
     return EXIT_OK;
   case 0:
@@ -315,7 +336,7 @@ int
 ctl_confirm_yes (const struct ctl *ctl, const char *array, const char *question,
                  const char *done, const char *to_do)
 {
-  switch (ctl->yes ? 1 : ask_yes (question)) {
+  switch (ctl->yes ? 1 : output_ask_yes (question)) {
   case 1:
     return EXIT_OK;
   case 0:
@@ -351,8 +372,8 @@ ctl_change (struct ctl *ctl, const char *method, const char *path, json_t *body,
   if (reply)
     *reply = NULL;
   if (ctl->dry_run || !ctl->yes) {
-    /* What somebody is asked about is of this configuration, and holds for no
-     * other (RFC 9110: If-Match).
+    /* The confirmation is for the present configuration, and valid for no other
+     * (RFC 9110: If-Match).
      */
     if (strcmp (method, "POST") != 0 && ctl_connect (ctl) == EXIT_OK &&
         admin_call (ctl->admin, "GET", path, NULL, NULL, ctl->timeout_ms) ==
@@ -361,7 +382,7 @@ ctl_change (struct ctl *ctl, const char *method, const char *path, json_t *body,
     snprintf (etag, sizeof etag, "%s", value ? value : "");
     r = ctl_preflight (ctl, method, path, body, &preflight);
     if (r == EXIT_OK && !ctl->dry_run)
-      r = ctl_confirm (ctl, json_text (preflight, "confirm"));
+      r = ctl_confirm (ctl, output_json_text (preflight, "confirm"));
     json_decref (preflight);
   }
   if (r != EXIT_OK || ctl->dry_run) {

@@ -14,7 +14,7 @@
 
 /* "n1,n2:ro,n3:failover" as weftd has it. */
 int
-allow_request (const char *text, json_t *request)
+array_allow_request (const char *text, json_t *request)
 {
   json_t *list = json_array ();
   char *copy = strdup (text), *save, *word, *what;
@@ -42,7 +42,7 @@ allow_request (const char *text, json_t *request)
 }
 
 void
-allow_print (const json_t *array)
+array_allow_print (const json_t *array)
 {
   const json_t *list = json_object_get (array, "allow");
   const char *between = "";
@@ -52,14 +52,15 @@ allow_print (const json_t *array)
   printf ("  %-9s ", "attach");
   if (!json_is_array (list))
     printf ("any node may: set a list (weftctl array allow %s NODE)",
-            json_text (array, "name"));
+            output_json_text (array, "name"));
   else if (json_array_size (list) == 0)
     printf ("no node may: weftctl array allow %s NODE",
-            json_text (array, "name"));
+            output_json_text (array, "name"));
   json_array_foreach (list, i, line) {
-    printf ("%s%s%s%s", between, json_text (line, "node"),
-            strcmp (json_text (line, "mode"), "ro") == 0 ? " to read" : "",
-            json_yes (line, "failover") ? " with failover" : "");
+    printf ("%s%s%s%s", between, output_json_text (line, "node"),
+            strcmp (output_json_text (line, "mode"), "ro") == 0 ? " to read"
+                                                                : "",
+            output_json_yes (line, "failover") ? " with failover" : "");
     between = ", ";
   }
   printf ("\n");

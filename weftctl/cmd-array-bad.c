@@ -1,5 +1,5 @@
-/* cmd-array-bad.c: weftctl array bad-ranges and accept-loss: what of an array can't
- * be read, and zeroes in its place.
+/* cmd-array-bad.c: weftctl array bad-ranges and accept-loss: ranges that have
+ * no readable copy, and zeroes in their place.
  */
 
 #include <config.h>
@@ -21,7 +21,7 @@ bytes_of (const json_t *ranges)
   size_t i;
 
   json_array_foreach (ranges, i, range)
-    bytes += json_number (range, "length");
+    bytes += output_json_number (range, "length");
   return bytes;
 }
 
@@ -35,13 +35,14 @@ bad_row (struct table *t, const json_t *bad)
   size_t i;
 
   json_array_foreach (json_object_get (bad, "members"), i, m)
-    text_add (list, sizeof list, "%s%" JSON_INTEGER_FORMAT, i ? " " : "",
-              json_integer_value (m));
-  table_cell (t, "%s", list);
-  table_cell (t, "%s",
-              json_yes (bad, "copy_left")  ? "was unreadable then"
-              : json_yes (bad, "copy_out") ? "on a member that is not in-sync"
-                                           : "none");
+    output_text_add (list, sizeof list, "%s%" JSON_INTEGER_FORMAT, i ? " " : "",
+                     json_integer_value (m));
+  output_table_cell (t, "%s", list);
+  output_table_cell (t, "%s",
+                     output_json_yes (bad, "copy_left") ? "was unreadable then"
+                     : output_json_yes (bad, "copy_out")
+                       ? "on a member that is not in-sync"
+                       : "none");
 }
 
 int
@@ -58,10 +59,11 @@ cmd_array_bad_ranges (struct ctl *ctl, const struct args *args)
   if (bytes_of (bad) == 0)
     printf ("nothing of array %s is known to be bad\n", name);
   else {
-    table_of (bad, ">OFFSET|>LENGTH|FOUND BY|LISTED BY MEMBER|OTHER COPY",
-              "offset:number|length:number|reason", bad_row, 0);
+    output_table_of (bad,
+                     ">OFFSET|>LENGTH|FOUND BY|LISTED BY MEMBER|OTHER COPY",
+                     "offset:number|length:number|reason", bad_row, 0);
     printf ("%s in all; \"man 7 weft\" says how to find the files\n",
-            size_text (bytes_of (bad), size));
+            output_size (bytes_of (bad), size));
   }
   json_decref (reply);
   return EXIT_OK;
@@ -77,8 +79,8 @@ asked_range (const struct args *args, uint64_t *first, uint64_t *end)
   uint64_t length = INT64_MAX / BAD_BLOCK_BYTES * BAD_BLOCK_BYTES;
 
   *first = 0;
-  if ((from && size_parse (from, first) == -1) ||
-      (much && size_parse (much, &length) == -1) || length == 0 ||
+  if ((from && ctl_parse_size (from, first) == -1) ||
+      (much && ctl_parse_size (much, &length) == -1) || length == 0 ||
       *first % BAD_BLOCK_BYTES || length % BAD_BLOCK_BYTES ||
       *first > INT64_MAX) {
     ctl_error ("array accept-loss: %s%s%s: no range of whole blocks of %d "
@@ -91,9 +93,9 @@ asked_range (const struct args *args, uint64_t *first, uint64_t *end)
   return EXIT_OK;
 }
 
-/* Of what is listed: the ranges between `first` and `end`, cut to that, that nobody
- * can have a good copy of.  *later: bytes that somebody may have one of; *more: those
- * that are too many for once.
+/* In the list: the ranges between `first` and `end`, cut to that, that
+ * certainly have no good copy.  *later: bytes that may have one; *more: ranges
+ * that are too many for one call.
  */
 static json_t *
 lost_ranges (const json_t *listed, uint64_t first, uint64_t end,
@@ -104,14 +106,14 @@ lost_ranges (const json_t *listed, uint64_t first, uint64_t end,
 
   *later = *more = 0;
   json_array_foreach (listed, i, b) {
-    uint64_t at = json_number (b, "offset");
-    uint64_t stop = at + json_number (b, "length");
+    uint64_t at = output_json_number (b, "offset");
+    uint64_t stop = at + output_json_number (b, "length");
 
     at = at > first ? at : first;
     stop = stop < end ? stop : end;
     if (at >= stop)
       continue;
-    if (json_yes (b, "copy_out"))
+    if (output_json_yes (b, "copy_out"))
       *later += stop - at;
     else if (json_array_size (ranges) == LOSS_RANGES_MAX)
       *more += stop - at;
@@ -126,10 +128,11 @@ lost_ranges (const json_t *listed, uint64_t first, uint64_t end,
 static bool
 overlap (const json_t *x, const json_t *y)
 {
-  uint64_t at = json_number (x, "offset"), other = json_number (y, "offset");
+  uint64_t at = output_json_number (x, "offset"),
+           other = output_json_number (y, "offset");
 
-  return at < other + json_number (y, "length") &&
-         other < at + json_number (x, "length");
+  return at < other + output_json_number (y, "length") &&
+         other < at + output_json_number (x, "length");
 }
 
 static int
@@ -143,14 +146,14 @@ look_not_bad (struct wait *w, const json_t *reply, bool *done)
   json_array_foreach (listed, i, b)
     json_array_foreach (w->ranges, k, r)
       if (overlap (b, r)) {
-        bytes += json_number (r, "length");
+        bytes += output_json_number (r, "length");
         break;
       }
   *done = bytes == 0;
   snprintf (w->now, sizeof w->now,
             "about %s of it are still bad; the array "
             "process says why, and this can be asked for again",
-            size_text (bytes, size));
+            output_size (bytes, size));
   return EXIT_OK;
 }
 
@@ -170,17 +173,17 @@ accept_loss (struct ctl *ctl, const char *name, const char *path,
   if (r != EXIT_OK || ctl->dry_run)
     return r;
   json_decref (reply);
-  ctl_wait_init (ctl, &w, true);
+  wait_init (ctl, &w, true);
   w.what = "good";
   w.quiet = true;
   w.look = look_not_bad;
   w.ranges = ranges;
   snprintf (w.subject, sizeof w.subject, "array %s: accepted, but", name);
-  r = ctl_wait (ctl, &w, path, &reply);
+  r = wait_done (ctl, &w, path, &reply);
   return ctl_say (ctl, r, reply,
                   "array %s: %s are good again: zeroes, but where a copy could "
                   "be read after all",
-                  name, size_text (bytes_of (ranges), size));
+                  name, output_size (bytes_of (ranges), size));
 }
 
 int
@@ -204,7 +207,7 @@ cmd_array_accept_loss (struct ctl *ctl, const struct args *args)
     ctl_error (
       "array %s: %s are left as they are: a member that is not in-sync "
       "may have a good copy; wait until it is, or replace it",
-      name, size_text (later, size));
+      name, output_size (later, size));
   if (json_array_size (ranges) > 0)
     r = accept_loss (ctl, name, path, ranges);
   else if (later > 0)
@@ -216,7 +219,7 @@ cmd_array_accept_loss (struct ctl *ctl, const struct args *args)
   if (more > 0 && r == EXIT_OK)
     ctl_error ("array %s: %s more are bad: they are too many for once; ask "
                "again for them",
-               name, size_text (more, size));
+               name, output_size (more, size));
   json_decref (ranges);
   json_decref (reply);
   return r;

@@ -23,7 +23,7 @@ ctl_member_path (const struct args *args, const char *verb, unsigned *member,
 
   if (r != EXIT_OK)
     return r;
-  if (size_parse (text, &m) == -1 || m >= ARRAY_MEMBERS_MAX) {
+  if (ctl_parse_size (text, &m) == -1 || m >= ARRAY_MEMBERS_MAX) {
     ctl_error ("%s: no member; give its position in the array, 0 to %d "
                "(weftctl array show %s has them)",
                text, ARRAY_MEMBERS_MAX - 1, name);
@@ -52,8 +52,8 @@ cmd_array_replace (struct ctl *ctl, const struct args *args)
   if (args_switch (args, "force"))
     json_object_set_new (request, "force", json_true ());
   r = ctl_change (ctl, "POST", path, request, &array);
-  moves = json_has (json_array_get (json_object_get (array, "members"), member),
-                    "next_disk");
+  moves = output_json_has (
+    json_array_get (json_object_get (array, "members"), member), "next_disk");
   return ctl_say (
     ctl, r, array,
     "array %s: disk %s %s member %u%s; weftctl rebuild wait %s %u "
@@ -82,7 +82,7 @@ cmd_array_spare (struct ctl *ctl, const struct args *args)
   if (r != EXIT_OK)
     return r;
   if (!add)
-    text_add (more, sizeof more, "/%s", uuid);
+    output_text_add (more, sizeof more, "/%s", uuid);
   ctl_path ("an array", name, more, path);
   r = ctl_call (ctl, add ? "POST" : "DELETE", path,
                 add ? json_pack ("{s:s}", "disk", uuid) : NULL, &array);
@@ -168,23 +168,24 @@ print_candidates (const json_t *reply)
     printf ("nothing to import: no disk of another cluster has asked this "
             "weftd for its place\n");
   json_array_foreach (imports, i, import) {
-    printf ("array %s: %s, %" PRIu64 " members in %" PRIu64 " group%s",
-            json_text (import, "array"), json_text (import, "layout"),
-            json_number (import, "n") * json_number (import, "groups"),
-            json_number (import, "groups"),
-            json_number (import, "groups") == 1 ? "" : "s");
+    printf (
+      "array %s: %s, %" PRIu64 " members in %" PRIu64 " group%s",
+      output_json_text (import, "array"), output_json_text (import, "layout"),
+      output_json_number (import, "n") * output_json_number (import, "groups"),
+      output_json_number (import, "groups"),
+      output_json_number (import, "groups") == 1 ? "" : "s");
     json_array_foreach (json_object_get (import, "missing"), k, m)
       printf ("%s %" JSON_INTEGER_FORMAT,
               k ? "" : ", not heard of:", json_integer_value (m));
     printf ("\n");
-    table_of (
+    output_table_of (
       json_object_get (import, "members"),
       ">POS|!STATE|>EPOCH|>ROUND|NODE|PATH|DISK",
       "position:number|state|states_epoch:number|round:number|node|path|"
       "disk",
       NULL, 2);
     json_array_foreach (json_object_get (import, "doubts"), k, m)
-      printf ("  %s\n", json_string_value (m));
+      printf ("  %s\n", output_json_shown (m));
   }
 }
 
@@ -222,7 +223,7 @@ cmd_array_import (struct ctl *ctl, const struct args *args)
   if (r != EXIT_OK)
     json_decref (body);
   else if (accept ||
-           ctl->dry_run) /* what may be lost is shown, and asked about */
+           ctl->dry_run) /* possible losses are shown, with a question */
     r = ctl_change (ctl, "POST", "/api/v1/imports", body, &reply);
   else
     r = ctl_call (ctl, "POST", "/api/v1/imports", body, &reply);

@@ -1,8 +1,9 @@
-/* cmd-array-leases.c: weftctl array leases: who has leases of what of an array, and
- * where hosts meet.
+/* cmd-array-leases.c: weftctl array leases: which host has which leases of an
+ * array, and where hosts meet.
  *
- * The array's cells in lines, a letter for who has the most of each; below a line, where
- * hosts met of late, how often, and how often something was asked back there.
+ * The array's cells are printed in lines; a cell's letter stands for the host
+ * with most of its leases.  The rows below a line show where hosts met in the
+ * last minutes, how often, and how often a lease was asked back there.
  */
 
 #include <config.h>
@@ -27,7 +28,7 @@ letter_of (const json_t *map, const char *session)
 
   json_array_foreach (json_object_get (map, "sessions"), i, s)
     if (i < sizeof letters - 1 &&
-        strcmp (json_text (s, "session"), session) == 0)
+        strcmp (output_json_text (s, "session"), session) == 0)
       return letters[i];
   return '?'; /* it has just ended */
 }
@@ -35,10 +36,10 @@ letter_of (const json_t *map, const char *session)
 static char
 cell_letter (const json_t *map, const json_t *cell)
 {
-  if (json_number (cell, "orphan_bytes") > 0)
+  if (output_json_number (cell, "orphan_bytes") > 0)
     return '!';
-  return json_has (cell, "session")
-           ? letter_of (map, json_text (cell, "session"))
+  return output_json_has (cell, "session")
+           ? letter_of (map, output_json_text (cell, "session"))
            : '.';
 }
 
@@ -64,7 +65,8 @@ print_heat (const json_t *cells, size_t first, const char *label,
   int last = 0;
 
   for (int n = 0; n < LINE_CELLS && first + n < json_array_size (cells); n++) {
-    heat[n] = heat_digit (json_number (json_array_get (cells, first + n), key));
+    heat[n] = heat_digit (
+      output_json_number (json_array_get (cells, first + n), key));
     if (heat[n] != ' ')
       last = n + 1;
   }
@@ -80,7 +82,8 @@ print_line (const json_t *map, const json_t *cells, size_t first)
   for (size_t n = 0; n < LINE_CELLS && first + n < json_array_size (cells); n++)
     who[n] = cell_letter (map, json_array_get (cells, first + n));
   printf ("%10s  %s\n",
-          size_text (first * json_number (map, "cell_bytes"), offset), who);
+          output_size (first * output_json_number (map, "cell_bytes"), offset),
+          who);
   print_heat (cells, first, "met", "conflicts");
   print_heat (cells, first, "asked back", "revokes");
 }
@@ -88,74 +91,77 @@ print_line (const json_t *map, const json_t *cells, size_t first)
 static void
 print_sessions (const json_t *map)
 {
-  struct table *t = table_new (" |NODE|>PID|SESSION|>GOT|>ASKED BACK|");
+  struct table *t = output_table_new (" |NODE|>PID|SESSION|>GOT|>ASKED BACK|");
   json_t *s;
   size_t i;
 
   json_array_foreach (json_object_get (map, "sessions"), i, s) {
-    table_cell (t, "%c", i < sizeof letters - 1 ? letters[i] : '?');
-    table_cells (t, s, "node|pid:number|session|gets:number|revokes:number");
-    table_cell (t, "%s",
-                !json_yes (s, "declared") ? "has not said what it has"
-                : !json_yes (s, "alive")  ? "is silent"
-                                          : "");
+    output_table_cell (t, "%c", i < sizeof letters - 1 ? letters[i] : '?');
+    output_table_cells (t, s,
+                        "node|pid:number|session|gets:number|revokes:number");
+    output_table_cell (t, "%s",
+                       !output_json_yes (s, "declared")
+                         ? "has not said what it has"
+                       : !output_json_yes (s, "alive") ? "is silent"
+                                                       : "");
   }
-  table_print (t, 0);
+  output_table_print (t, 0);
 }
 
-/* What holds hosts up. */
+/* Why hosts wait. */
 static void
 print_waits (const json_t *map)
 {
-  uint64_t orphans = json_number (map, "orphan_bytes");
+  uint64_t orphans = output_json_number (map, "orphan_bytes");
   char size[SIZE_TEXT_BYTES];
   const char *node = NULL;
   json_t *s;
   size_t i;
 
   json_array_foreach (json_object_get (map, "sessions"), i, s)
-    if (strcmp (json_text (s, "session"), json_text (map, "recoverer")) == 0)
-      node = json_text (s, "node");
+    if (strcmp (output_json_text (s, "session"),
+                output_json_text (map, "recoverer")) == 0)
+      node = output_json_text (s, "node");
   if (orphans > 0)
-    printf ("! %s of sessions that have ended are to be made equal before "
-            "anybody gets them%s%s\n",
-            size_text (orphans, size), node ? ": by node " : "",
+    printf ("! %s of ended sessions must be resynchronized before a host gets "
+            "a lease of them%s%s\n",
+            output_size (orphans, size), node ? ": by node " : "",
             node ? node : "");
-  if (json_number (map, "undeclared") > 0)
-    printf ("nothing is granted before all have said what they have, as weftd "
-            "was started again\n");
-  if (json_has (map, "waits_for"))
-    printf ("! waits for %s\n", json_text (map, "waits_for"));
+  if (output_json_number (map, "undeclared") > 0)
+    printf ("weftd was started again: it grants no lease until all hosts have "
+            "reported theirs\n");
+  if (output_json_has (map, "waits_for"))
+    printf ("! waits for %s\n", output_json_text (map, "waits_for"));
 }
 
 static void
 print_map (const json_t *map)
 {
   const json_t *cells = json_object_get (map, "cells");
-  const char *name = json_text (map, "array");
+  const char *name = output_json_text (map, "array");
   char size[SIZE_TEXT_BYTES];
 
-  if (!json_yes (map, "shared")) {
-    printf ("nobody shares array %s by leases; weftctl attach %s --shared "
-            "does, where it has no service\n",
+  if (!output_json_yes (map, "shared")) {
+    printf ("array %s is not shared by leases; to share it, give it no service "
+            "and use weftctl attach %s --shared\n",
             name, name);
     return;
   }
-  printf ("array %s, a letter for %s: who has most of it; met: how often hosts "
-          "met there\nin the last %" JSON_INTEGER_FORMAT
-          " minutes, asked back: how often they were asked for what they had\n"
+  printf ("array %s; each letter is %s and stands for the host with most of "
+          "it\nmet, asked back: how often in the last %" JSON_INTEGER_FORMAT
+          " minutes hosts met there, and\nleases were asked back "
           "(1 once, 2 from 4 times on, 3 from 16, 4 from 64)\n\n",
-          name, size_text (json_number (map, "cell_bytes"), size),
-          (json_int_t) json_number (map, "minutes"));
+          name, output_size (output_json_number (map, "cell_bytes"), size),
+          (json_int_t) output_json_number (map, "minutes"));
   for (size_t i = 0; i < json_array_size (cells); i += LINE_CELLS)
     print_line (map, cells, i);
   putchar ('\n');
   print_sessions (map);
   printf ("\n%s in %" JSON_INTEGER_FORMAT " leases; %" JSON_INTEGER_FORMAT
           " asks wait\n",
-          size_text (json_number (map, "held_bytes"), size),
-          (json_int_t) json_number (map, "leases"),
-          (json_int_t) json_number (map, "waiting"));
+          output_size (output_json_number (map, "held_bytes"), size),
+          (json_int_t) output_json_number (map, "leases"),
+          (json_int_t) output_json_number (map, "waiting"));
   print_waits (map);
 }
 

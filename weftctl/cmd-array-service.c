@@ -13,8 +13,10 @@
 static void
 node_row (struct table *t, const json_t *node)
 {
-  table_cell (t, "%s", json_yes (node, "stands_by") ? "stands by" : "-");
-  table_cell (t, "%s", json_yes (node, "has_member") ? "yes" : "no");
+  output_table_cell (t, "%s",
+                     output_json_yes (node, "stands_by") ? "stands by" : "-");
+  output_table_cell (t, "%s",
+                     output_json_yes (node, "has_member") ? "yes" : "no");
 }
 
 static void
@@ -22,23 +24,28 @@ print_service (const json_t *service)
 {
   const json_t *serving = json_object_get (service, "serving");
 
-  printf ("array %s: ", json_text (service, "array"));
+  printf ("array %s: ", output_json_text (service, "array"));
   if (json_array_size (json_object_get (service, "nodes")) == 0) {
     printf ("it has no service; --on NODE,... names nodes that may serve it\n");
     return;
   }
   if (json_is_object (serving))
     printf ("served by node %s (process %" PRIu64 ") at %s%s\n",
-            json_text (serving, "node"), json_number (serving, "pid"),
-            json_text (serving, "uri"),
-            json_yes (serving, "draining") ? ", which leaves off"
-            : json_yes (serving, "alive")  ? ""
-                                           : ", which is silent");
+            output_json_text (serving, "node"),
+            output_json_number (serving, "pid"),
+            output_json_text (serving, "uri"),
+            output_json_yes (serving, "draining") ? ", which leaves off"
+            : output_json_yes (serving, "alive")  ? ""
+                                                  : ", which is silent");
   else
-    printf ("nobody serves it just now\n");
-  printf ("  %-9s %s\n\n", "promise", json_text (service, "promise"));
-  table_of (json_object_get (service, "nodes"), "NODE|STATE|HAS A MEMBER",
-            "node", node_row, 2);
+    printf ("no node serves it now\n");
+  printf ("  %-9s %s\n", "promise", output_json_text (service, "promise"));
+  if (json_is_string (json_object_get (service, "unreached")))
+    printf ("  %-9s %s\n", "unreached",
+            output_json_text (service, "unreached"));
+  printf ("\n");
+  output_table_of (json_object_get (service, "nodes"),
+                   "NODE|STATE|HAS A MEMBER", "node", node_row, 2);
 }
 
 /* "n1,n2" */

@@ -1,7 +1,7 @@
 /* cmd-array.c: weftctl array.
  *
- * `create` asks weftd for the plan first (dry_run) and shows it: what weftd
- * would do is what the user is asked about.
+ * `create` first asks weftd for the plan (dry_run), and shows that plan to the
+ * user for confirmation.
  */
 
 #include <config.h>
@@ -26,28 +26,28 @@
 static void
 member_row (struct table *t, const json_t *member)
 {
-  const char *state = json_text (member, "state");
+  const char *state = output_json_text (member, "state");
   bool silent = json_is_false (json_object_get (member, "alive"));
 
   /* The state in-sync says what is on the disk, not whether a process serves it. */
-  table_cell (t, "%s",
-              silent && strcmp (state, "in-sync") == 0 ? "silent" : state);
-  table_cells (t, member, "node|path|data_bytes:size|disk|uri|reason");
+  output_table_cell (
+    t, "%s", silent && strcmp (state, "in-sync") == 0 ? "silent" : state);
+  output_table_cells (t, member, "node|path|data_bytes:size|disk|uri|reason");
 }
 
 static void
 print_members (const json_t *array)
 {
-  table_of (json_object_get (array, "members"),
-            ">POS|!STATE|NODE|PATH|>DATA|DISK|URI|REASON", "position:number",
-            member_row, 2);
+  output_table_of (json_object_get (array, "members"),
+                   ">POS|!STATE|NODE|PATH|>DATA|DISK|URI|REASON",
+                   "position:number", member_row, 2);
 }
 
 /* How members come back, and what would replace them. */
 static void
 print_rebuilds (const json_t *array)
 {
-  uint64_t after = json_number (array, "spare_after_s");
+  uint64_t after = output_json_number (array, "spare_after_s");
   json_t *v;
   size_t i;
 
@@ -57,26 +57,29 @@ print_rebuilds (const json_t *array)
 
     if (json_is_object (rebuild))
       printf ("  rebuild of %zu: %s\n", i, rebuild_text (rebuild, text));
-    if (json_yes (v, "suspect"))
+    if (output_json_yes (v, "suspect"))
       printf ("  %zu is slow: its answers take %" PRIu64
               " us, and those of its "
-              "peers %" PRIu64 " us; what others have is read from them\n",
-              i, json_number (v, "service_us"), json_number (v, "peers_us"));
-    if (json_yes (v, "paused"))
+              "peers %" PRIu64
+              " us; data is read from its peers where they have a copy\n",
+              i, output_json_number (v, "service_us"),
+              output_json_number (v, "peers_us"));
+    if (output_json_yes (v, "paused"))
       printf ("  %zu is paused: weftctl rebuild resume %s %zu lets its rebuild "
               "go on\n",
-              i, json_text (array, "name"), i);
-    if (json_yes (v, "held"))
+              i, output_json_text (array, "name"), i);
+    if (output_json_yes (v, "held"))
       printf ("  %zu is held out: weftctl rebuild join %s %zu takes it back\n",
-              i, json_text (array, "name"), i);
-    if (json_has (v, "next_disk"))
-      printf ("  %zu is to move to disk %s\n", i, json_text (v, "next_disk"));
-    if (json_has (v, "spare_at"))
+              i, output_json_text (array, "name"), i);
+    if (output_json_has (v, "next_disk"))
+      printf ("  %zu is to move to disk %s\n", i,
+              output_json_text (v, "next_disk"));
+    if (output_json_has (v, "spare_at"))
       printf ("  a spare takes the place of %zu at %s\n", i,
-              json_text (v, "spare_at"));
+              output_json_text (v, "spare_at"));
   }
   json_array_foreach (json_object_get (array, "spares"), i, v) {
-    printf ("  %-9s disk %s", "spare", json_string_value (v));
+    printf ("  %-9s disk %s", "spare", output_json_shown (v));
     if (after)
       printf (", for a member that has been out for %" PRIu64 " s\n", after);
     else
@@ -91,9 +94,9 @@ print_capacity (const json_t *array)
     const char *key, *help;
   } rows[] = {
     { "total", "all the disks' data areas together" },
-    { "usable", "what the array offers" },
+    { "usable", "size of the array" },
     { "images", "second copies" },
-    { "wasted", "disks of unequal size, and what fills no whole period" },
+    { "wasted", "unequal disks, and the rest of a period" },
   };
   const json_t *c = json_object_get (array, "capacity");
 
@@ -101,62 +104,66 @@ print_capacity (const json_t *array)
     char size[SIZE_TEXT_EXACT_BYTES];
 
     printf ("  %-9s %-28s %s\n", rows[i].key,
-            size_text_exact (json_number (c, rows[i].key), size), rows[i].help);
+            output_size_exact (output_json_number (c, rows[i].key), size),
+            rows[i].help);
   }
 }
 
-/* The layout in a line: also what `create` asks about. */
+/* The layout in a line: also for the question of `create`. */
 static void
 print_layout (const json_t *array)
 {
   char unit[SIZE_TEXT_BYTES];
-  uint64_t groups = json_number (array, "groups");
+  uint64_t groups = output_json_number (array, "groups");
+  int kind = layout_parse (output_json_text (array, "layout"));
 
   printf ("  %-9s %s, %" PRIu64 " member%s", "layout",
-          json_text (array, "layout"), json_number (array, "n"),
-          json_number (array, "n") == 1 ? "" : "s");
+          output_json_text (array, "layout"), output_json_number (array, "n"),
+          output_json_number (array, "n") == 1 ? "" : "s");
   if (groups > 1)
     printf (" in each of %" PRIu64 " groups", groups);
   printf (", stripe unit %s, %s\n",
-          size_text (json_number (array, "unit"), unit),
-          json_text (array, "dup"));
+          output_size (output_json_number (array, "unit"), unit),
+          output_json_text (array, "dup"));
   printf ("  %-9s %s\n", "survives",
-          *json_text (array, "survives") == '-'
+          *output_json_text (array, "survives") == '-'
             ? "no failure at all"
-            : json_text (array, "survives"));
-  if (strcmp (json_text (array, "layout"), layout_name (LAYOUT_RAID0)) == 0)
-    printf ("  WARNING   raid-0 keeps no second copy: the loss of any one "
-            "disk loses the whole array\n");
+            : output_json_text (array, "survives"));
+  if (kind != -1 && layout_copies (kind, output_json_number (array, "n")) == 1)
+    printf (
+      "  WARNING   %s keeps no second copy: the loss of any one disk loses "
+      "the whole array\n",
+      layout_name (kind));
 }
 
 static void
 print_array (const json_t *array)
 {
   const json_t *sessions = json_object_get (array, "sessions");
-  const char *state = json_text (array, "state");
+  const char *state = output_json_text (array, "state");
   char size[SIZE_TEXT_EXACT_BYTES];
-  uint64_t lost = json_number (array, "lost_bytes");
-  uint64_t exposed = json_number (array, "exposed_bytes");
-  uint64_t bad = json_number (array, "bad_bytes");
+  uint64_t lost = output_json_number (array, "lost_bytes");
+  uint64_t exposed = output_json_number (array, "exposed_bytes");
+  uint64_t bad = output_json_number (array, "bad_bytes");
 
-  printf ("array %s: %s%s%s\n", json_text (array, "name"), color_start (state),
-          state, color_end (state));
-  if (json_has (array, "waits_for"))
-    printf ("  %-9s %s\n", "waits for", json_text (array, "waits_for"));
+  printf ("array %s: %s%s%s\n", output_json_text (array, "name"),
+          output_color_start (state), state, output_color_end (state));
+  if (output_json_has (array, "waits_for"))
+    printf ("  %-9s %s\n", "waits for", output_json_text (array, "waits_for"));
   if (lost)
-    printf ("  %-9s %s\n", "LOST", size_text_exact (lost, size));
+    printf ("  %-9s %s\n", "LOST", output_size_exact (lost, size));
   if (exposed)
     printf ("  %-9s %s have fewer copies than they should\n", "exposed",
-            size_text_exact (exposed, size));
+            output_size_exact (exposed, size));
   if (bad)
     printf ("  %-9s %s can't be read: weftctl array bad-ranges %s\n", "BAD",
-            size_text_exact (bad, size), json_text (array, "name"));
-  printf ("  %-9s %s\n", "uuid", json_text (array, "uuid"));
+            output_size_exact (bad, size), output_json_text (array, "name"));
+  printf ("  %-9s %s\n", "uuid", output_json_text (array, "uuid"));
   printf ("  %-9s %s\n", "size",
-          size_text_exact (json_number (array, "size"), size));
+          output_size_exact (output_json_number (array, "size"), size));
   print_layout (array);
-  printf ("  %-9s %" PRIu64 "\n", "epoch", json_number (array, "epoch"));
-  allow_print (array);
+  printf ("  %-9s %" PRIu64 "\n", "epoch", output_json_number (array, "epoch"));
+  array_allow_print (array);
   printf ("\n");
   print_capacity (array);
   printf ("\n");
@@ -166,9 +173,9 @@ print_array (const json_t *array)
     printf ("  sessions  none\n");
   else {
     printf ("\n");
-    table_of (sessions, "SESSION|MODE|NODE|>PID|>HEARD|PART|URI",
-              "session|mode|node|pid:number|last_heard_ms:age|part:part|uri",
-              NULL, 2);
+    output_table_of (
+      sessions, "SESSION|MODE|NODE|>PID|>HEARD|PART|URI",
+      "session|mode|node|pid:number|last_heard_ms:age|part:part|uri", NULL, 2);
   }
 }
 
@@ -193,8 +200,8 @@ cmd_array_show (struct ctl *ctl, const struct args *args)
 
 /* --- create -------------------------------------------------------------- */
 
-/* The UUIDs of all disks that were named, in the order of the command line:
- * --disk D, and whatever follows the name.
+/* The UUIDs of all named disks, in the order of the command line: --disk D, and
+ * the words after the name.
  */
 static int
 resolve_disks (struct ctl *ctl, const struct args *args, json_t *uuids)
@@ -233,7 +240,7 @@ resolve_disks (struct ctl *ctl, const struct args *args, json_t *uuids)
   return r;
 }
 
-/* What to send to weftd, out of the command line. */
+/* The request to weftd, from the command line. */
 static int
 create_request (struct ctl *ctl, const struct args *args, json_t **request)
 {
@@ -248,8 +255,7 @@ create_request (struct ctl *ctl, const struct args *args, json_t **request)
   if (r == EXIT_OK)
     r = args_stripes (args, &groups, &unit);
   if (r == EXIT_OK && layout && layout_parse (layout) == -1) {
-    ctl_error ("--layout %s: no such layout; there are raid-x, raid-10, "
-               "chained, rotated, raid-1 and raid-0",
+    ctl_error ("--layout %s: no such layout; the layouts are " LAYOUT_NAMES,
                layout);
     r = EXIT_USAGE;
   }
@@ -258,7 +264,7 @@ create_request (struct ctl *ctl, const struct args *args, json_t **request)
   if (r == EXIT_OK)
     *request = json_pack (
       "{s:s, s:s, s:I, s:I, s:s*, s:O}", "name", name, "layout",
-      layout ? layout : layout_name (LAYOUT_RAIDX), "unit", (json_int_t) unit,
+      layout ? layout : layout_name (LAYOUT_DEFAULT), "unit", (json_int_t) unit,
       "groups", (json_int_t) groups, "dup", dup, "disks", uuids);
   json_decref (uuids);
   if (r == EXIT_OK && *request == NULL) {
@@ -268,7 +274,7 @@ create_request (struct ctl *ctl, const struct args *args, json_t **request)
   if (r == EXIT_OK && args_switch (args, "force"))
     json_object_set_new (*request, "force", json_true ());
   if (r == EXIT_OK && allow)
-    r = allow_request (allow, *request);
+    r = array_allow_request (allow, *request);
   return r;
 }
 
@@ -277,11 +283,11 @@ print_plan (const json_t *plan)
 {
   char size[SIZE_TEXT_EXACT_BYTES];
 
-  printf ("array %s, to be made:\n", json_text (plan, "name"));
+  printf ("array %s, to be made:\n", output_json_text (plan, "name"));
   printf ("  %-9s %s\n", "size",
-          size_text_exact (json_number (plan, "size"), size));
+          output_size_exact (output_json_number (plan, "size"), size));
   print_layout (plan);
-  allow_print (plan);
+  array_allow_print (plan);
   printf ("\n");
   print_capacity (plan);
   printf ("\n");
@@ -291,19 +297,19 @@ print_plan (const json_t *plan)
 static int
 look_ready (struct wait *w, const json_t *array, bool *done)
 {
-  const char *state = json_text (array, "state");
+  const char *state = output_json_text (array, "state");
 
   *done = strcmp (state, "ready") == 0;
   if (!*done && strcmp (state, "creating") != 0) {
     ctl_error ("array %s: made, but it is %s: %s; weftctl array show %s says "
                "more",
-               w->name, state, json_text (array, "waits_for"), w->name);
+               w->name, state, output_json_text (array, "waits_for"), w->name);
     return EXIT_FAILED;
   }
   snprintf (w->now, sizeof w->now,
             "it waits for %s; weftctl array show %s "
             "says when it is",
-            json_text (array, "waits_for"), w->name);
+            output_json_text (array, "waits_for"), w->name);
   return EXIT_OK;
 }
 
@@ -334,17 +340,17 @@ cmd_array_create (struct ctl *ctl, const struct args *args)
   if (r != EXIT_OK || ctl->dry_run)
     return r;
   /* weftd has made it, but each disk has yet to take its place. */
-  ctl_wait_init (ctl, &w, true);
+  wait_init (ctl, &w, true);
   w.name = name;
   w.what = "ready";
   w.quiet = true;
   w.look = look_ready;
   snprintf (w.subject, sizeof w.subject, "array %s: made, but", name);
   ctl_path ("an array", name, "", path);
-  r = ctl_wait (ctl, &w, path, &array);
-  return ctl_say (ctl, r, array,
-                  "\narray %s is ready: %s; attach it by: weftctl attach %s",
-                  name, size_text (json_number (array, "size"), size), name);
+  r = wait_done (ctl, &w, path, &array);
+  return ctl_say (
+    ctl, r, array, "\narray %s is ready: %s; attach it by: weftctl attach %s",
+    name, output_size (output_json_number (array, "size"), size), name);
 }
 
 /* --- rm ------------------------------------------------------------------ */
@@ -366,8 +372,8 @@ wait_free (struct ctl *ctl, const char *name, const char *uuid,
 
     left = *silent = 0;
     json_array_foreach (json_object_get (reply, "disks"), i, d)
-      if (strcmp (json_text (d, "releasing"), uuid) == 0)
-        ++*(json_yes (d, "alive") ? &left : silent);
+      if (strcmp (output_json_text (d, "releasing"), uuid) == 0)
+        ++*(output_json_yes (d, "alive") ? &left : silent);
     json_decref (reply);
     if (r != EXIT_OK || left == 0)
       return r;
@@ -395,7 +401,7 @@ cmd_array_rm (struct ctl *ctl, const struct args *args)
   ctl_path ("an array", name, "", path);
   r = ctl_change (ctl, "DELETE", path, NULL, NULL);
   if (r == EXIT_OK && !ctl->dry_run)
-    r = wait_free (ctl, name, json_text (array, "uuid"), &silent);
+    r = wait_free (ctl, name, output_json_text (array, "uuid"), &silent);
   json_decref (array);
   if (r != EXIT_OK || ctl->dry_run)
     return r;

@@ -23,7 +23,7 @@
 #include "common/clock.h"
 #include "common/disk.h"
 #include "ctl.h"
-#include "device.h"
+#include "ctl-device.h"
 #include "output.h"
 #include "record.h"
 #include "common/uri.h"
@@ -63,7 +63,7 @@ process_serves (uint64_t pid, const char *name)
   return false;
 }
 
-/* What weftd's sessions of the array mean for us. */
+/* The meaning of weftd's sessions of the array for us. */
 struct sessions {
   const char *uri;         /* of an array process here that answers */
   const json_t *here;      /* a session of this host, which may be dead */
@@ -75,7 +75,7 @@ struct sessions {
 static bool
 session_writes (const json_t *s)
 {
-  const char *mode = json_text (s, "mode");
+  const char *mode = output_json_text (s, "mode");
 
   return strcmp (mode, "rw") == 0 || strcmp (mode, "shared") == 0;
 }
@@ -84,7 +84,8 @@ session_writes (const json_t *s)
 static bool
 session_is_beside (const json_t *s)
 {
-  return json_yes (s, "leases") || json_is_object (json_object_get (s, "part"));
+  return output_json_yes (s, "leases") ||
+         json_is_object (json_object_get (s, "part"));
 }
 
 /* Is it what we ask for: the same part, or all by leases, or all? */
@@ -93,45 +94,49 @@ session_has_part (const json_t *array, const json_t *s, const struct record *r)
 {
   const struct part *part = &r->part;
   const json_t *theirs = json_object_get (s, "part");
-  uint64_t length = part->length ? part->length
-                                 : json_number (array, "size") - part->offset;
+  uint64_t length = part->length
+                      ? part->length
+                      : output_json_number (array, "size") - part->offset;
 
   if (!part->given || !json_is_object (theirs))
     return part->given == json_is_object (theirs) &&
-           r->leases == json_yes (s, "leases");
-  return json_number (theirs, "offset") == part->offset &&
-         json_number (theirs, "length") == length;
+           r->leases == output_json_yes (s, "leases");
+  return output_json_number (theirs, "offset") == part->offset &&
+         output_json_number (theirs, "length") == length;
 }
 
 static struct sessions
 look_at_sessions (const json_t *array, const char *node, const struct record *r)
 {
   struct sessions found = { NULL, NULL, NULL, NULL, 0 };
-  const char *name = json_text (array, "name"), *uri;
+  const char *name = output_json_text (array, "name"), *uri;
   bool served = json_is_object (json_object_get (array, "service"));
   json_t *s;
   size_t i;
 
   json_array_foreach (json_object_get (array, "sessions"), i, s) {
     bool writes = session_writes (s);
-    bool lives = process_serves (json_number (s, "pid"), name);
-    bool ours = strcmp (json_text (s, "node"), node) == 0, here = lives || ours;
+    bool lives = process_serves (output_json_number (s, "pid"), name);
+    bool ours = strcmp (output_json_text (s, "node"), node) == 0,
+         here = lives || ours;
 
     if (writes) {
       found.writer = s;
       found.writers++;
     }
-    /* Who writes beside others, here too, is in the way of who is to write alone; who is
-     * in the way of who is to write beside others weftd says.
+    /* A sharing session here conflicts with a single writer; weftd reports the
+     * reverse case.
      */
     if (writes && !r->part.given && !r->leases &&
-        json_number (s, "last_heard_ms") <= SESSION_TTL_MS &&
+        output_json_number (s, "last_heard_ms") <= SESSION_TTL_MS &&
         (!here || (lives && session_is_beside (s))))
       found.elsewhere = s;
     /* Of several that share the array, each node has one of its own. */
     if (!here || (r->leases && !ours))
       continue;
-    /* Who serves an array to other hosts has no more in common with this one. */
+    /* A process that serves an array to other hosts has no more in common with
+     * this one.
+     */
     if (writes ? served || !session_has_part (array, s, r) : !r->readonly)
       continue;
     uri = json_string_value (json_object_get (s, "uri"));
@@ -158,7 +163,7 @@ start_server (struct ctl *ctl, struct record *r, const struct attach *a,
               char *said, size_t size)
 {
   char socket[RECORD_PATH_BYTES], pid_file[RECORD_PATH_BYTES];
-  char log[RECORD_PATH_BYTES], array[NAME_BYTES_MAX + 16];
+  char array[NAME_BYTES_MAX + 16];
   char node_is[NAME_BYTES_MAX + 16], admin[512], uri[sizeof r->uri + 8];
   char tls[4096], client_file[RECORD_PATH_BYTES];
   char client[sizeof client_file + 8], part[64];
@@ -169,7 +174,6 @@ start_server (struct ctl *ctl, struct record *r, const struct attach *a,
 
   record_path (r, "nbd.sock", socket);
   record_path (r, "nbdkit.pid", pid_file);
-  record_path (r, "nbdkit.log", log);
   uri_of_socket (socket, r->uri, sizeof r->uri);
   snprintf (array, sizeof array, "%s=%s", r->service ? "service" : "array",
             r->name);
@@ -197,19 +201,18 @@ start_server (struct ctl *ctl, struct record *r, const struct attach *a,
   if (r->part.given) {
     snprintf (part, sizeof part, "part=%" PRIu64 "+", r->part.offset);
     if (r->part.length)
-      text_add (part, sizeof part, "%" PRIu64, r->part.length);
+      output_text_add (part, sizeof part, "%" PRIu64, r->part.length);
     argv[n++] = "mode=shared";
     argv[n++] = part;
   }
   if (a->takeover)
     argv[n++] = "takeover=true";
-  unlink (socket);
-  unlink (pid_file);
-
+  unlinkat (r->lock, "nbd.sock", 0);
+  unlinkat (r->lock, "nbdkit.pid", 0);
   status = record_save (r);
   if (status != EXIT_OK)
     return status;
-  e = process_start (argv, log, &r->server);
+  e = process_start (argv, r->lock, "nbdkit.log", &r->server);
   if (e) {
     snprintf (said, size, "nbdkit: %s; install the package nbdkit",
               strerror (e));
@@ -221,7 +224,7 @@ start_server (struct ctl *ctl, struct record *r, const struct attach *a,
   e = process_wait_ready (&r->server, pid_file, ctl->timeout_ms);
   if (e == 0)
     return EXIT_OK;
-  process_last_words (log, said, size);
+  process_last_words (r->lock, "nbdkit.log", said, size);
   if (e == -1)
     r->server.pid = 0;
   return EXIT_FAILED;
@@ -242,7 +245,7 @@ start_server_patiently (struct ctl *ctl, struct record *r,
 
     if (status == EXIT_OK)
       return status;
-    /* Whoever has left nothing in `said` has told the user already. */
+    /* A function that left `said` empty has printed a message already. */
     if (said[0] == '\0')
       return status;
     if (!predecessor || r->server.pid || clock_ms () >= end)
@@ -258,10 +261,7 @@ start_server_patiently (struct ctl *ctl, struct record *r,
 static void
 unit_uri (const struct record *r, char *uri, size_t size)
 {
-  char path[sizeof r->dir + 8];
-
-  snprintf (path, sizeof path, "%s.sock", r->dir);
-  uri_of_socket (path, uri, size);
+  uri_of_socket (r->socket, uri, size);
 }
 
 /* May the array be taken from who writes to it? */
@@ -274,42 +274,45 @@ confirm_takeover (struct ctl *ctl, const char *name,
 
   if (writer == NULL)
     return EXIT_OK;
-  snprintf (question, sizeof question,
-            "Node %s (process %" PRIu64 ", last heard of %s ago) writes to "
-            "array %s",
-            json_text (writer, "node"), json_number (writer, "pid"),
-            age_text (json_number (writer, "last_heard_ms"), age), name);
+  snprintf (
+    question, sizeof question,
+    "Node %s (process %" PRIu64 ", last heard of %s ago) writes to "
+    "array %s",
+    output_json_text (writer, "node"), output_json_number (writer, "pid"),
+    output_age (output_json_number (writer, "last_heard_ms"), age), name);
   if (found->writers > 1)
-    text_add (question, sizeof question,
-              ", and so do %u others.  All are cut off, and what they wrote",
-              found->writers - 1);
+    output_text_add (
+      question, sizeof question,
+      ", and so do %u others.  All are cut off, and what they wrote",
+      found->writers - 1);
   else
-    text_add (question, sizeof question, ".  It is cut off, and what it wrote");
-  text_add (question, sizeof question,
-            " and did not flush is lost.  Take the array over? [y/N]");
+    output_text_add (question, sizeof question,
+                     ".  It is cut off, and what it wrote");
+  output_text_add (question, sizeof question,
+                   " and did not flush is lost.  Take the array over? [y/N]");
   snprintf (to_do, sizeof to_do, "take it over from node %s",
-            json_text (writer, "node"));
+            output_json_text (writer, "node"));
   return ctl_confirm_yes (ctl, name, question, "taken over", to_do);
 }
 
-/* An array process is its node, which may not have the right to take an array from who
- * is heard; an administrator who is logged in here has.
+/* An array process acts as its node, which may not have the right to take an
+ * array from a live holder; an administrator who is logged in here has.
  */
 static int
 evict_writer (struct ctl *ctl, const json_t *writer)
 {
-  const char *id = json_text (writer, "session");
+  const char *id = output_json_text (writer, "session");
   char path[CTL_PATH_BYTES];
   json_t *me;
   int status;
 
-  if (json_number (writer, "last_heard_ms") > SESSION_TTL_MS)
+  if (output_json_number (writer, "last_heard_ms") > SESSION_TTL_MS)
     return EXIT_OK;
   status = ctl_call (ctl, "GET", "/api/v1/me", NULL, &me);
   if (status != EXIT_OK)
     return status;
-  if (strcmp (json_text (me, "role"), "admin") == 0 &&
-      strcmp (json_text (me, "via"), "none") != 0) {
+  if (strcmp (output_json_text (me, "role"), "admin") == 0 &&
+      strcmp (output_json_text (me, "via"), "none") != 0) {
     snprintf (path, sizeof path, "/api/v1/sessions/%.40s", id);
     status = ctl_call (ctl, "DELETE", path, NULL, NULL);
   }
@@ -350,23 +353,24 @@ find_server (struct ctl *ctl, struct record *r, const struct attach *a)
     if (status == EXIT_OK)
       status = start_server_patiently (ctl, r, a, false);
   }
-  else if (found.here && !json_has (found.here, "uri")) {
+  else if (found.here && !output_json_has (found.here, "uri")) {
     ctl_error ("array %s: process %" PRIu64 " of this host serves it, but was "
                "started without uri=, so it can't be found; end it, or start "
                "it with uri=",
-               r->name, json_number (found.here, "pid"));
+               r->name, output_json_number (found.here, "pid"));
     status = EXIT_FAILED;
   }
   else if (!found.here && found.elsewhere && !r->readonly) {
-    ctl_error ("array %s: attached for writing by node %s (process %" PRIu64
-               ", last heard of %s ago); detach it there, %s, or take it over "
-               "with --takeover",
-               r->name, json_text (found.elsewhere, "node"),
-               json_number (found.elsewhere, "pid"),
-               age_text (json_number (found.elsewhere, "last_heard_ms"), age),
-               json_yes (found.elsewhere, "leases")
-                 ? "share it as it does with --shared"
-                 : "attach it here with --read-only");
+    ctl_error (
+      "array %s: attached for writing by node %s (process %" PRIu64
+      ", last heard of %s ago); detach it there, %s, or take it over "
+      "with --takeover",
+      r->name, output_json_text (found.elsewhere, "node"),
+      output_json_number (found.elsewhere, "pid"),
+      output_age (output_json_number (found.elsewhere, "last_heard_ms"), age),
+      output_json_yes (found.elsewhere, "leases")
+        ? "share it as it does with --shared"
+        : "attach it here with --read-only");
     status = EXIT_REFUSED;
   }
   else {
@@ -406,8 +410,8 @@ make_device (struct ctl *ctl, struct record *r, const struct attach *a)
   return status;
 }
 
-/* May other hosts use what is on the device at the same time?  One that comes later is
- * not to destroy it either, so it matters not whether any does so now.
+/* May other hosts use the data on the device at the same time?  A later host
+ * must not destroy it either, so it does not matter whether any does so now.
  */
 static int
 check_shared (const struct record *r)
@@ -420,7 +424,7 @@ check_shared (const struct record *r)
   case 1:
     ctl_error ("array %s: there is %s on it, which is destroyed when two hosts "
                "use it; put a cluster file system there (man weft-shared), or "
-               "add --force if you see to it that one host at a time does",
+               "add --force if you ensure that only one host at a time uses it",
                r->name, text);
     return EXIT_FAILED;
   default:
@@ -449,7 +453,7 @@ session_is_over (struct ctl *ctl, const struct record *r)
   if (ctl_try (ctl, "GET", path, NULL, &array) != EXIT_OK)
     return false;
   json_array_foreach (json_object_get (array, "sessions"), i, s)
-    if (json_number (s, "pid") == (uint64_t) r->server.pid)
+    if (output_json_number (s, "pid") == (uint64_t) r->server.pid)
       over = false;
   json_decref (array);
   return over;
@@ -474,8 +478,8 @@ record_works (struct ctl *ctl, const struct record *r)
   dead = device_dead (r->device);
   if (dead)
     fprintf (stderr,
-             "weftctl: array %s: each read from %s fails: %s; it is "
-             "detached, and attached anew\n",
+             "weftctl: array %s: each read from %s fails: %s; it is detached, "
+             "and attached again\n",
              r->name, r->device, strerror (dead));
   return !dead;
 }
@@ -495,7 +499,9 @@ attach_new (struct ctl *ctl, struct record *r, const struct attach *a)
     status = check_shared (r);
     r->unseen = false;
   }
-  /* We have started neither a process nor a device, so nothing is to be undone. */
+  /* We have started neither a process nor a device, so there is nothing to
+   * undo.
+   */
   if (status == EXIT_OK && a->print_uri && r->server.pid == 0 &&
       r->kind == DEVICE_NONE)
     record_remove (r);
@@ -552,8 +558,8 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
   if (!record_works (ctl, r)) {
     /* That attach was interrupted, or something that it made has died. */
     status = detach_undo (ctl, r);
-    /* When all is undone and something was lost on the way, the user has been
-     * told that, and it is no reason to stop.
+    /* If all is undone and something was lost on the way, a message has said
+     * so, and it is no reason to stop.
      */
     if (status != EXIT_OK && r->found)
       return status;
@@ -599,7 +605,7 @@ choose_shared (struct ctl *ctl, const struct record *r, struct attach *a,
   if (status != EXIT_OK)
     return status;
   a->service = json_is_object (json_object_get (array, "service"));
-  a->leases = !a->service && !readonly; /* who reads needs none */
+  a->leases = !a->service && !readonly; /* a reader needs none */
   json_decref (array);
   return EXIT_OK;
 }
@@ -641,9 +647,9 @@ take_part (const char *value, struct part *part)
   snprintf (offset, sizeof offset, "%.*s", plus ? (int) (plus - value) : 0,
             value);
   part->given = true;
-  if (plus && size_parse (offset, &part->offset) == 0 &&
+  if (plus && ctl_parse_size (offset, &part->offset) == 0 &&
       part->offset <= INT64_MAX &&
-      (plus[1] == '\0' || (size_parse (plus + 1, &part->length) == 0 &&
+      (plus[1] == '\0' || (ctl_parse_size (plus + 1, &part->length) == 0 &&
                            part->length > 0 && part->length <= INT64_MAX)))
     return EXIT_OK;
   ctl_error ("--part %s: must be OFFSET+LENGTH, such as 0+10G, or OFFSET+ for "
@@ -677,20 +683,21 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   if (status == EXIT_OK)
     status = take_part (args_value (args, "part"), &a.part);
   if (status == EXIT_OK && a.part.given && (a.shared || readonly)) {
-    ctl_error ("--part: it writes a part of the array, and has no place beside "
-               "--%s; leave one of them out",
+    ctl_error ("--part cannot be combined with --%s: --part writes a part of "
+               "the array; leave one of them out",
                a.shared ? "shared" : "read-only");
     status = EXIT_USAGE;
   }
   if (status == EXIT_OK && a.part.given && a.takeover) {
-    ctl_error ("--takeover: it takes all of an array, and has no place beside "
-               "--part; end who has the part by weftctl session evict");
+    ctl_error (
+      "--takeover cannot be combined with --part: it takes over a whole array; "
+      "to end the session that has the part, use weftctl session evict");
     status = EXIT_USAGE;
   }
   if (status == EXIT_OK && a.shared && a.takeover) {
-    ctl_error ("--takeover: it has no place beside --shared; who serves an "
-               "array is replaced by weftctl array service %s --move, and who "
-               "writes it alone is ended by weftctl session evict",
+    ctl_error ("--takeover cannot be combined with --shared; to move the "
+               "service, use weftctl array service %s --move; to end the "
+               "session of a single writer, use weftctl session evict",
                name);
     status = EXIT_USAGE;
   }

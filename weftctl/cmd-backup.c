@@ -88,8 +88,8 @@ take_passphrase (const struct args *args, char **passphrase)
   *passphrase = NULL;
   if (!args_switch (args, "encrypt") && !args_value (args, "passphrase-file"))
     return EXIT_OK;
-  return secret_ask_twice (args, "passphrase-file",
-                           "Passphrase:", "a passphrase", passphrase);
+  return login_ask_twice (args, "passphrase-file",
+                          "Passphrase:", "a passphrase", passphrase);
 }
 
 int
@@ -119,7 +119,7 @@ cmd_backup (struct ctl *ctl, const struct args *args)
             json_array_size (json_object_get (backup, "records")), bytes,
             passphrase ? ", encrypted"
                        : "; it is not encrypted, and has the CA's key in it");
-  secret_free (passphrase);
+  config_secret_free (passphrase);
   json_decref (backup);
   return r;
 }
@@ -130,9 +130,10 @@ cmd_revocations_confirm (struct ctl *ctl, const struct args *args)
   int r;
 
   if (!ctl->yes && !ctl->json)
-    printf ("  Nodes, users and rights that were taken away after the backup "
-            "was made are valid\n  again, unless you have taken them away "
-            "again: weftctl node ls, user ls, array allow.\n");
+    printf ("  Users, tokens and rights that were taken away after weftd's "
+            "database was made are\n  valid again from now on, unless you have "
+            "taken them away again: weftctl node ls,\n  user ls, token ls, "
+            "array allow.\n");
   r = ctl_confirm (ctl, "confirm");
   if (r != EXIT_OK)
     return r;

@@ -16,46 +16,45 @@ print_one (const char *what, const json_t *ca)
 {
   if (json_is_object (ca))
     printf ("%-9s %s\n          since %s, until %s%s\n          %s\n", what,
-            json_text (ca, "subject"), json_text (ca, "since"),
-            json_text (ca, "until"),
-            json_yes (ca, "bound") ? ", for its networks alone" : "",
-            json_text (ca, "fingerprint"));
+            output_json_text (ca, "subject"), output_json_text (ca, "since"),
+            output_json_text (ca, "until"),
+            output_json_yes (ca, "bound") ? ", for its networks alone" : "",
+            output_json_text (ca, "fingerprint"));
 }
 
 static void
 print_node (struct table *t, const json_t *node)
 {
-  table_cell (t, "%s", json_yes (node, "trusts") ? "yes" : "no");
-  table_cell (t, "%s", json_yes (node, "renewed") ? "yes" : "no");
-  table_cell (t, "%s", json_yes (node, "waited_for") ? "yes" : "-");
+  output_table_cell (t, "%s", output_json_yes (node, "trusts") ? "yes" : "no");
+  output_table_cell (t, "%s", output_json_yes (node, "renewed") ? "yes" : "no");
+  output_table_cell (t, "%s",
+                     output_json_yes (node, "waited_for") ? "yes" : "-");
 }
 
-/* What comes next, and who does that. */
+/* The next step, and the program that does it. */
 static void
 print_next (const json_t *ca, bool waits)
 {
-  const char *rotation = json_text (ca, "rotation");
+  const char *rotation = output_json_text (ca, "rotation");
 
   if (strcmp (rotation, "spread") == 0)
-    printf (
-      "Nodes learn of the next CA, by weft-renew (once an hour); then they "
-      "get\ncertificates of it. Where it runs no more: weftctl ca rotate "
-      "--force\n");
+    printf ("Nodes learn of the next CA, by weft-renew (once an hour); then "
+            "they get\ncertificates of it. If it no longer runs on a node: "
+            "weftctl ca rotate --force\n");
   else if (strcmp (rotation, "renew") == 0 && waits)
-    printf (
-      "Nodes get certificates of the next CA, by weft-renew (once an hour). "
-      "Whom that\nis in vain to wait for: weftctl node revoke NODE\n");
+    printf ("Nodes get certificates of the next CA, by weft-renew (once an "
+            "hour). If a node\nwill not come back: weftctl node revoke NODE\n");
   else if (strcmp (rotation, "renew") == 0)
-    printf (
-      "Every node has a certificate of the next CA: weftctl ca retire ends "
-      "the rotation.\nBefore that, give the two CAs (/ca.pem) to whoever "
-      "else trusts the first.\n");
+    printf ("Every node has a certificate of the next CA: weftctl ca retire "
+            "ends the rotation.\nBefore that, give the two CAs (/ca.pem) to "
+            "other programs that trust the first.\n");
 }
 
 static int
 print_ca (struct ctl *ctl, int r, json_t *ca)
 {
   const json_t *nodes = json_object_get (ca, "nodes"), *node;
+  const json_t *revoked = json_object_get (ca, "revocations");
   bool waits = false;
   size_t i;
 
@@ -66,12 +65,17 @@ print_ca (struct ctl *ctl, int r, json_t *ca)
   else {
     print_one ("CA", json_object_get (ca, "ca"));
     print_one ("next", json_object_get (ca, "next"));
-    printf ("rotation  %s\n", json_text (ca, "rotation"));
-    table_of (nodes,
-              "NODE|TRUSTS THESE|HAS A CERTIFICATE OF THE LAST|WAITED FOR",
-              "node", print_node, 0);
+    printf ("rotation  %s\n", output_json_text (ca, "rotation"));
+    printf ("revoked   list %" JSON_INTEGER_FORMAT "%s\n",
+            json_integer_value (json_object_get (revoked, "number")),
+            json_is_string (json_object_get (revoked, "unconfirmed_since"))
+              ? "; must be confirmed after a restore: see weftctl status"
+              : "");
+    output_table_of (
+      nodes, "NODE|TRUSTS THESE|HAS A CERTIFICATE OF THE LAST|WAITED FOR",
+      "node", print_node, 0);
     json_array_foreach (nodes, i, node)
-      waits |= json_yes (node, "waited_for");
+      waits |= output_json_yes (node, "waited_for");
     print_next (ca, waits);
   }
   json_decref (ca);
@@ -112,14 +116,24 @@ cmd_ca_rotate (struct ctl *ctl, const struct args *args)
 int
 cmd_ca_retire (struct ctl *ctl, const struct args *args)
 {
+  bool force = args_switch (args, "force");
   json_t *ca = NULL;
   int r;
 
   if (!ctl->yes && !ctl->json)
     printf (
-      "  Whoever trusts the first CA alone can't reach weftd any more.\n");
-  r = ctl_confirm (ctl, "retire");
+      "  Programs that trust only the first CA can no longer reach weftd.\n%s",
+      force ? "  Nodes without a certificate of the next CA must be enrolled "
+              "again.\n"
+            : "");
+  r = ctl_confirm (ctl, force ? "force" : "retire");
   if (r == EXIT_OK)
-    r = ctl_call (ctl, "POST", CA "/retire", NULL, &ca);
-  return print_ca (ctl, r, ca);
+    r = ctl_call (ctl, "POST", force ? CA "/retire?force=true" : CA "/retire",
+                  NULL, &ca);
+  r = print_ca (ctl, r, ca);
+  if (r == EXIT_OK && !ctl->json)
+    printf (
+      "Make a backup now (weftctl backup): the ones from before have no key "
+      "of this CA.\n");
+  return r;
 }

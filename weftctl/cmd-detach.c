@@ -7,12 +7,11 @@
 #include <config.h>
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "ctl.h"
-#include "device.h"
+#include "ctl-device.h"
 #include "output.h"
 #include "record.h"
 
@@ -23,7 +22,7 @@ static int
 stop_server (struct ctl *ctl, struct record *r)
 {
   if (process_alive (&r->server)) {
-    if (kill (r->server.pid, SIGTERM) == -1 && errno != ESRCH) {
+    if (process_end (&r->server) == -1) {
       ctl_error ("array %s: its array process %d cannot be ended: %s; run as "
                  "the user who attached it",
                  r->name, (int) r->server.pid, strerror (errno));

@@ -73,8 +73,8 @@ cmd_disk_format (struct ctl *ctl, const struct args *args)
     held = f.replaced.kind == DISK_BLANK ? NULL : f.replaced.text;
     if (!ctl->json)
       printf ("%s: formatted, %s for data, disk %s%s%s\n", path,
-              size_text (f.sb.data_bytes, size), uuid, held ? "; it held " : "",
-              held ? held : "");
+              output_size (f.sb.data_bytes, size), uuid,
+              held ? "; it held " : "", held ? held : "");
     json_array_append_new (
       disks, json_pack ("{s:s, s:s, s:I, s:I, s:I, s:b, s:s?}", "path", path,
                         "uuid", uuid, "size", (json_int_t) f.size, "data_bytes",
@@ -97,17 +97,17 @@ cmd_disk_format (struct ctl *ctl, const struct args *args)
 static void
 probed_row (struct table *t, const json_t *disk)
 {
-  table_cell (t, "%s",
-              strcmp (json_text (disk, "kind"), "blank") == 0
-                ? "nothing"
-                : json_text (disk, "text"));
+  output_table_cell (t, "%s",
+                     strcmp (output_json_text (disk, "kind"), "blank") == 0
+                       ? "nothing"
+                       : output_json_text (disk, "text"));
 }
 
 static void
 print_probed (const json_t *reply)
 {
-  table_of (json_object_get (reply, "disks"), "PATH|>SIZE|HOLDS",
-            "path|size:size", probed_row, 0);
+  output_table_of (json_object_get (reply, "disks"), "PATH|>SIZE|HOLDS",
+                   "path|size:size", probed_row, 0);
 }
 
 int
@@ -153,17 +153,20 @@ cmd_disk_probe (struct ctl *ctl, const struct args *args)
 static void
 disk_row (struct table *t, const json_t *disk)
 {
-  bool member = json_has (disk, "array");
+  bool member = output_json_has (disk, "array");
 
-  table_cell (t, "%s",
-              json_yes (disk, "alive") ? json_text (disk, "state") : "silent");
+  output_table_cell (t, "%s",
+                     output_json_yes (disk, "alive")
+                       ? output_json_text (disk, "state")
+                       : "silent");
   if (member)
-    table_cells (t, disk, "array|position:number");
+    output_table_cells (t, disk, "array|position:number");
   else {
-    table_cells (t, disk, "spare_of");
-    table_cell (t, "%s", json_has (disk, "spare_of") ? "spare" : "-");
+    output_table_cells (t, disk, "spare_of");
+    output_table_cell (t, "%s",
+                       output_json_has (disk, "spare_of") ? "spare" : "-");
   }
-  table_cells (t, disk, "last_heard_ms:age|reason");
+  output_table_cells (t, disk, "last_heard_ms:age|reason");
 }
 
 int
@@ -184,10 +187,11 @@ disk_resolve (const json_t *disks, const char *text, const char **uuid)
   json_t *d;
 
   json_array_foreach (disks, i, d) {
-    const char *node = json_text (d, "node"), *path = json_text (d, "path");
+    const char *node = output_json_text (d, "node"),
+               *path = output_json_text (d, "path");
     size_t node_bytes = strlen (node);
 
-    *uuid = json_text (d, "uuid");
+    *uuid = output_json_text (d, "uuid");
     /* A whole UUID can mean no other disk. */
     if (strcasecmp (*uuid, text) == 0)
       return EXIT_OK;
@@ -198,11 +202,13 @@ disk_resolve (const json_t *disks, const char *text, const char **uuid)
       found[found[0] != NULL] = d;
   }
   if (found[1]) {
-    ctl_error ("%s: means more than one disk: %s (%s:%s) and %s (%s:%s); give "
-               "more of the UUID, or NODE:PATH",
-               text, json_text (found[0], "uuid"), json_text (found[0], "node"),
-               json_text (found[0], "path"), json_text (found[1], "uuid"),
-               json_text (found[1], "node"), json_text (found[1], "path"));
+    ctl_error (
+      "%s: means more than one disk: %s (%s:%s) and %s (%s:%s); give "
+      "more of the UUID, or NODE:PATH",
+      text, output_json_text (found[0], "uuid"),
+      output_json_text (found[0], "node"), output_json_text (found[0], "path"),
+      output_json_text (found[1], "uuid"), output_json_text (found[1], "node"),
+      output_json_text (found[1], "path"));
     return EXIT_USAGE;
   }
   if (found[0] == NULL) {
@@ -211,7 +217,7 @@ disk_resolve (const json_t *disks, const char *text, const char **uuid)
                text);
     return EXIT_REFUSED;
   }
-  *uuid = json_text (found[0], "uuid");
+  *uuid = output_json_text (found[0], "uuid");
   return EXIT_OK;
 }
 
@@ -227,7 +233,7 @@ ctl_find_disk (struct ctl *ctl, const char *text,
   if (r != EXIT_OK)
     return r;
   r = disk_resolve (json_object_get (reply, "disks"), text, &found);
-  /* What weftd says becomes part of a URL only if it is a UUID. */
+  /* weftd's word becomes part of a URL only if it is a UUID. */
   if (r == EXIT_OK && format_uuid_parse (found, bytes) == -1) {
     ctl_error ("%s: weftd gives its UUID as %s, which is none", text, found);
     r = EXIT_FAILED;
@@ -268,7 +274,7 @@ cmd_disk_move (struct ctl *ctl, const struct args *args)
     return r;
   snprintf (path, sizeof path, DISKS "/%s", uuid);
   r = ctl_call (ctl, "PATCH", path, json_pack ("{s:s}", "node", node), &disk);
-  if (json_has (disk, "moves_to"))
+  if (output_json_has (disk, "moves_to"))
     return ctl_say (ctl, r, disk,
                     "disk %s: node %s may serve it; start its member process "
                     "there",
@@ -282,7 +288,7 @@ cmd_disk_move (struct ctl *ctl, const struct args *args)
 static int
 look_rekeyed (struct wait *w, const json_t *disk, bool *done)
 {
-  *done = !json_yes (disk, "rekeys") || !json_yes (disk, "alive");
+  *done = !output_json_yes (disk, "rekeys") || !output_json_yes (disk, "alive");
   snprintf (w->now, sizeof w->now,
             "its member is not in-sync, or a session has no connection to all "
             "members; it gets it after that");
@@ -295,13 +301,13 @@ wait_rekeyed (struct ctl *ctl, const char *uuid, json_t **disk)
   char path[DISK_PATH_BYTES];
   struct wait w;
 
-  ctl_wait_init (ctl, &w, true);
+  wait_init (ctl, &w, true);
   w.what = "of another key";
   w.quiet = true;
   w.look = look_rekeyed;
   snprintf (w.subject, sizeof w.subject, "disk %s", uuid);
   snprintf (path, sizeof path, DISKS "/%s", uuid);
-  return ctl_wait (ctl, &w, path, disk);
+  return wait_done (ctl, &w, path, disk);
 }
 
 static int
@@ -325,7 +331,7 @@ rekey_all (struct ctl *ctl, const json_t *uuids)
       break;
     if (!ctl->json)
       printf ("disk %s: %s\n", uuid,
-              json_yes (disk, "rekeys")
+              output_json_yes (disk, "rekeys")
                 ? "is silent, and gets another key when it is back"
                 : "has another key");
     json_array_append_new (done, disk);

@@ -1,9 +1,9 @@
-/* cmd-events.c: weftctl events: the log of weftd, and what comes next.
+/* cmd-events.c: weftctl events: the log of weftd, and new events.
  *
- * The lines that are kept come from GET /log.  What follows is taken from the
- * stream of events, which goes on behind the last line by its number
- * (Last-Event-ID).  Where weftd keeps no event so old, the stream begins with a
- * snapshot instead; then the lines between are fetched.
+ * The stored lines come from GET /log.  Later events come from the stream of
+ * events, which goes on behind the last line by its number (Last-Event-ID). If
+ * weftd no longer has that event, the stream begins with a snapshot instead;
+ * then weftctl fetches the lines between.
  */
 
 #include <config.h>
@@ -15,6 +15,7 @@
 
 #include "common/admin.h"
 #include "common/clock.h"
+#include "common/strike.h"
 #include "ctl.h"
 #include "output.h"
 
@@ -50,19 +51,19 @@ severity_rank (const char *severity)
 static void
 print_line (const struct ctl *ctl, const json_t *line)
 {
-  const char *severity = json_text (line, "severity");
-  const char *color = strcmp (severity, "info") == 0 ? "ok" : severity;
+  const char *severity, *color;
   char *text;
 
-  if (ctl->json) {
-    json_dumpf (line, stdout, JSON_COMPACT);
-    putchar ('\n');
-  }
-  else if (asprintf (&text, "%s: %s", json_text (line, "subject"),
-                     json_text (line, "text")) != -1) {
-    text_clean (text);
-    printf ("%s  %s%-7s%s  %s\n", json_text (line, "at"), color_start (color),
-            severity, color_end (color), text);
+  if (ctl->json)
+    output_json_as (line, JSON_COMPACT);
+  else if (asprintf (&text, "%s: %s", output_json_text (line, "subject"),
+                     output_json_text (line, "text")) != -1) {
+    severity = output_json_text (line, "severity");
+    color = strcmp (severity, "info") == 0 ? "ok" : severity;
+    strike_controls (text);
+    printf ("%s  %s%-7s%s  %s\n", output_json_text (line, "at"),
+            output_color_start (color), severity, output_color_end (color),
+            text);
     free (text);
   }
   fflush (stdout);
@@ -83,7 +84,7 @@ fetch (struct ctl *ctl, const struct args *args, uint64_t limit, json_t **reply)
 
     if (text == NULL || path == NULL)
       continue;
-    value = url_escape (text);
+    value = ctl_escape_url (text);
     if (asprintf (&longer, "%s%c%s=%s", path, strchr (path, '?') ? '&' : '?',
                   filters[i], value ? value : "") == -1)
       longer = NULL;
@@ -108,7 +109,7 @@ catch_up (struct follow *f, uint64_t limit)
   lines = json_object_get (reply, "log");
   for (size_t i = json_array_size (lines); i-- > 0;) {
     const json_t *line = json_array_get (lines, i);
-    uint64_t id = json_number (line, "id");
+    uint64_t id = output_json_number (line, "id");
 
     if (id <= f->last)
       continue;
@@ -122,6 +123,15 @@ catch_up (struct follow *f, uint64_t limit)
 
 /* --- What comes ----------------------------------------------------------- */
 
+/* As weftd sent it: output_json_text would change what --json shows. */
+static const char *
+sent (const json_t *line, const char *key)
+{
+  const char *text = json_string_value (json_object_get (line, key));
+
+  return text ? text : "";
+}
+
 /* Is it a line that was asked for?  As weftd filters its log. */
 static bool
 wanted (const struct args *args, const json_t *line)
@@ -130,12 +140,11 @@ wanted (const struct args *args, const json_t *line)
   const char *subject = args_value (args, "subject");
   const char *text = args_value (args, "text");
 
-  return (severity == NULL || severity_rank (json_text (line, "severity")) >=
+  return (severity == NULL || severity_rank (sent (line, "severity")) >=
                                 severity_rank (severity)) &&
-         (subject == NULL ||
-          strcmp (subject, json_text (line, "subject")) == 0) &&
-         (text == NULL || strcasestr (json_text (line, "text"), text) ||
-          strcasestr (json_text (line, "subject"), text));
+         (subject == NULL || strcmp (subject, sent (line, "subject")) == 0) &&
+         (text == NULL || strcasestr (sent (line, "text"), text) ||
+          strcasestr (sent (line, "subject"), text));
 }
 
 static void

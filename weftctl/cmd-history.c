@@ -35,19 +35,19 @@ cell (struct table *t, const json_t *value, bool bytes)
   char size[SIZE_TEXT_BYTES];
 
   if (!json_is_number (value))
-    table_cell (t, "-");
+    output_table_cell (t, "-");
   else if (bytes)
-    table_cell (t, "%s", size_text (v > 0 ? (uint64_t) v : 0, size));
+    output_table_cell (t, "%s", output_size (v > 0 ? (uint64_t) v : 0, size));
   else
-    table_cell (t, "%.1f", v);
+    output_table_cell (t, "%.1f", v);
 }
 
 static void
 print_history (const json_t *history)
 {
   const json_t *series = json_object_get (history, "series");
-  uint64_t from = json_number (history, "from");
-  uint64_t step = json_number (history, "step_ms");
+  uint64_t from = output_json_number (history, "from");
+  uint64_t step = output_json_number (history, "step_ms");
   char headings[160] = "FROM";
   struct table *t;
   size_t points = 0;
@@ -57,10 +57,10 @@ print_history (const json_t *history)
 
     if (list == NULL)
       continue;
-    text_add (headings, sizeof headings, "|%s", columns[c].heading);
+    output_text_add (headings, sizeof headings, "|%s", columns[c].heading);
     points = json_array_size (list);
   }
-  t = table_new (headings);
+  t = output_table_new (headings);
   for (size_t i = 0; i < points; i++) {
     time_t at = (time_t) ((from + i * step) / 1000);
     struct tm tm;
@@ -68,7 +68,7 @@ print_history (const json_t *history)
 
     if (gmtime_r (&at, &tm))
       strftime (when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    table_cell (t, "%s", when);
+    output_table_cell (t, "%s", when);
     for (size_t c = 0; c < COLUMNS; c++) {
       const json_t *list = json_object_get (series, columns[c].key);
 
@@ -76,7 +76,7 @@ print_history (const json_t *history)
         cell (t, json_array_get (list, i), columns[c].bytes);
     }
   }
-  table_print (t, 0);
+  output_table_print (t, 0);
 }
 
 int
@@ -94,7 +94,7 @@ cmd_history (struct ctl *ctl, const struct args *args)
   if (r != EXIT_OK)
     return r;
   now = clock_wall_ms () / 1000;
-  value = url_escape (subject ? subject : "cluster");
+  value = ctl_escape_url (subject ? subject : "cluster");
   if (asprintf (&path,
                 "/api/v1/history?subject=%s&from=%" PRIu64 "&to=%" PRIu64
                 "&points=%" PRIu64,

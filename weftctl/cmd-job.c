@@ -1,4 +1,4 @@
-/* cmd-job.c: weftctl job: what weftd has under way. */
+/* cmd-job.c: weftctl job: rebuilds, drains and other work of weftd. */
 
 #include <config.h>
 
@@ -25,12 +25,12 @@ job_path (const char *id, char path[JOB_PATH_BYTES])
 int
 job_permille (const json_t *job)
 {
-  uint64_t done = json_number (job, "done_bytes");
-  uint64_t total = json_number (job, "total_bytes");
+  uint64_t done = output_json_number (job, "done_bytes");
+  uint64_t total = output_json_number (job, "total_bytes");
 
-  if (strcmp (json_text (job, "state"), "done") == 0)
+  if (strcmp (output_json_text (job, "state"), "done") == 0)
     return 1000;
-  return permille_of (done < total ? done : total, total);
+  return output_permille_of (done < total ? done : total, total);
 }
 
 const char *
@@ -39,20 +39,22 @@ job_text (const json_t *job, char text[JOB_TEXT_BYTES])
   char done[SIZE_TEXT_BYTES], total[SIZE_TEXT_BYTES], rate[SIZE_TEXT_BYTES];
   char eta[AGE_TEXT_BYTES];
 
-  snprintf (text, JOB_TEXT_BYTES, "%s", json_text (job, "state"));
-  if (json_number (job, "total_bytes"))
-    text_add (text, JOB_TEXT_BYTES, ", %s of %s (%d.%d %%)",
-              size_text (json_number (job, "done_bytes"), done),
-              size_text (json_number (job, "total_bytes"), total),
-              job_permille (job) / 10, job_permille (job) % 10);
-  if (json_number (job, "rate"))
-    text_add (text, JOB_TEXT_BYTES, ", %s/s",
-              size_text (json_number (job, "rate"), rate));
+  snprintf (text, JOB_TEXT_BYTES, "%s", output_json_text (job, "state"));
+  if (output_json_number (job, "total_bytes"))
+    output_text_add (
+      text, JOB_TEXT_BYTES, ", %s of %s (%d.%d %%)",
+      output_size (output_json_number (job, "done_bytes"), done),
+      output_size (output_json_number (job, "total_bytes"), total),
+      job_permille (job) / 10, job_permille (job) % 10);
+  if (output_json_number (job, "rate"))
+    output_text_add (text, JOB_TEXT_BYTES, ", %s/s",
+                     output_size (output_json_number (job, "rate"), rate));
   if (json_is_integer (json_object_get (job, "eta_ms")))
-    text_add (text, JOB_TEXT_BYTES, ", %s left",
-              age_text (json_number (job, "eta_ms"), eta));
-  if (json_has (job, "waits"))
-    text_add (text, JOB_TEXT_BYTES, "; waits for %s", json_text (job, "waits"));
+    output_text_add (text, JOB_TEXT_BYTES, ", %s left",
+                     output_age (output_json_number (job, "eta_ms"), eta));
+  if (output_json_has (job, "waits"))
+    output_text_add (text, JOB_TEXT_BYTES, "; waits for %s",
+                     output_json_text (job, "waits"));
   return text;
 }
 
@@ -63,15 +65,15 @@ job_row (struct table *t, const json_t *job)
   int permille = job_permille (job);
 
   if (permille < 0)
-    table_cell (t, "-");
+    output_table_cell (t, "-");
   else
-    table_cell (t, "%d.%d %%", permille / 10, permille % 10);
-  table_cells (t, job, "rate:rate");
-  table_cell (t, "%s",
-              json_is_integer (json_object_get (job, "eta_ms"))
-                ? age_text (json_number (job, "eta_ms"), eta)
-                : "-");
-  table_cells (t, job, "since|waits");
+    output_table_cell (t, "%d.%d %%", permille / 10, permille % 10);
+  output_table_cells (t, job, "rate:rate");
+  output_table_cell (t, "%s",
+                     json_is_integer (json_object_get (job, "eta_ms"))
+                       ? output_age (output_json_number (job, "eta_ms"), eta)
+                       : "-");
+  output_table_cells (t, job, "since|waits");
 }
 
 int
@@ -92,7 +94,7 @@ cmd_job_show (struct ctl *ctl, const struct args *args)
   if (r == EXIT_OK)
     r = ctl_call (ctl, "GET", path, NULL, &job);
   return ctl_say (ctl, r, job, "job %s (%s of %s, since %s): %s",
-                  json_text (job, "id"), json_text (job, "kind"),
-                  json_text (job, "subject"), json_text (job, "since"),
-                  job_text (job, text));
+                  output_json_text (job, "id"), output_json_text (job, "kind"),
+                  output_json_text (job, "subject"),
+                  output_json_text (job, "since"), job_text (job, text));
 }

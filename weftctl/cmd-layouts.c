@@ -1,5 +1,5 @@
-/* cmd-layouts.c: weftctl array layouts and losing: what could be, and what
- * could be lost.
+/* cmd-layouts.c: weftctl array layouts (the layouts that disks could have) and
+ * losing (the cost of a loss).
  */
 
 #include <config.h>
@@ -18,31 +18,33 @@ layout_row (struct table *t, const json_t *layout)
   const json_t *hours = json_object_get (layout, "mttdl_hours");
   double years = json_number_value (hours) / 8766;
 
-  if (json_has (layout, "problem")) {
+  if (output_json_has (layout, "problem")) {
     for (unsigned k = 0; k < 4; k++)
-      table_cell (t, "-");
-    table_cell (t, "not with these: %s", json_text (layout, "problem"));
+      output_table_cell (t, "-");
+    output_table_cell (t, "not with these: %s",
+                       output_json_text (layout, "problem"));
     return;
   }
-  table_cells (t, layout, "capacity.usable:size|copies:number");
-  table_cell (t, "%.4g",
-              json_number_value (json_object_get (layout, "write_cost")));
+  output_table_cells (t, layout, "capacity.usable:size|copies:number");
+  output_table_cell (
+    t, "%.4g", json_number_value (json_object_get (layout, "write_cost")));
   if (!json_is_number (hours))
-    table_cell (t, "-");
+    output_table_cell (t, "-");
   /* Beyond a million years other things than disks decide. */
   else if (years > 1e6)
-    table_cell (t, "over 1000000 years");
+    output_table_cell (t, "over 1000000 years");
   else
-    table_cell (t, "%.*f years", years < 10, years);
-  table_cells (t, layout, "survives");
+    output_table_cell (t, "%.*f years", years < 10, years);
+  output_table_cells (t, layout, "survives");
 }
 
 static void
 print_layouts (const json_t *reply)
 {
-  table_of (json_object_get (reply, "layouts"),
-            "LAYOUT|>CAPACITY|>COPIES|>WRITE COST|>DATA LOSS IN|SURVIVES",
-            "layout", layout_row, 0);
+  output_table_of (
+    json_object_get (reply, "layouts"),
+    "LAYOUT|>CAPACITY|>COPIES|>WRITE COST|>DATA LOSS IN|SURVIVES", "layout",
+    layout_row, 0);
 }
 
 static void

@@ -28,8 +28,8 @@ secret_ask (const struct args *args, const char *option, const char *question,
   const char *file = args_value (args, option);
 
   if (file)
-    return secret_read (file, secret);
-  *secret = ask_word (question, true);
+    return config_secret_read (file, secret);
+  *secret = output_ask_word (question, true);
   if (*secret)
     return EXIT_OK;
   ctl_error ("there is no terminal to ask for %s on; put it into a file of "
@@ -39,42 +39,87 @@ secret_ask (const struct args *args, const char *option, const char *question,
 }
 
 int
-secret_ask_twice (const struct args *args, const char *option,
-                  const char *question, const char *what, char **secret)
+login_ask_twice (const struct args *args, const char *option,
+                 const char *question, const char *what, char **secret)
 {
   char *again;
   int r = secret_ask (args, option, question, what, secret);
 
   if (r != EXIT_OK || args_value (args, option))
     return r;
-  again = ask_word ("Once more:", true);
+  again = output_ask_word ("Once more:", true);
   if (again && strcmp (again, *secret) == 0) {
-    secret_free (again);
+    config_secret_free (again);
     return EXIT_OK;
   }
-  secret_free (again);
-  secret_free (*secret);
+  config_secret_free (again);
+  config_secret_free (*secret);
   *secret = NULL;
   ctl_error ("it was typed in two different ways; nothing was changed");
   return EXIT_FAILED;
 }
 
 int
-password_ask (const struct args *args, bool twice, char **password)
+login_ask_password (const struct args *args, bool twice, char **password)
 {
-  return twice ? secret_ask_twice (args, "password-file",
-                                   "Password:", "a password", password)
+  return twice ? login_ask_twice (args, "password-file",
+                                  "Password:", "a password", password)
                : secret_ask (args, "password-file", "Password:", "a password",
                              password);
 }
 
-/* End the login that the client's cookie stands for. */
-static int
-end_login (struct ctl *ctl, const json_t *me)
+/* The next call is by the login that weftd answered with `me`: its cookie, which the client
+ * keeps, counts only with this.
+ */
+static void
+send_origin_secret (struct ctl *ctl, const json_t *me)
 {
-  const char *csrf = json_string_value (json_object_get (me, "csrf"));
+  admin_header (ctl->admin, "X-Weft-Origin-Secret",
+                output_json_text (me, "origin_secret"));
+}
 
-  admin_header (ctl->admin, "X-Weft-CSRF", csrf ? csrf : "");
+/* The next login from here shows that this user has logged in here before.
+ * Without that weftd counts each login as another device, of which it keeps a
+ * few.  A login is valid even if this fails, and a message says so.
+ */
+static void
+keep_device (struct ctl *ctl, const char *user, const json_t *me)
+{
+  if (output_json_has (me, "device"))
+    config_login_save (ctl, CONFIG_DEVICE, user,
+                       output_json_text (me, "device"));
+}
+
+/* Log in as the page does; show weftd the device if this user has logged in
+ * here before.
+ */
+static int
+begin_login (struct ctl *ctl, const struct args *args, const char *user,
+             const char *password, json_t **me)
+{
+  char *device = config_device (ctl, user);
+  json_t *body = json_pack ("{s:s, s:s, s:s*, s:s*}", "user", user, "password",
+                            password, "device", device, "code",
+                            args_value (args, "code"));
+  int r;
+
+  config_secret_free (device);
+  if (body == NULL) {
+    ctl_error ("user and password must be UTF-8");
+    return EXIT_USAGE;
+  }
+  r = ctl_call (ctl, "POST", "/api/v1/login", body, me);
+  if (r == EXIT_OK)
+    keep_device (ctl, user, *me);
+  return r;
+}
+
+static int
+end_login (struct ctl *ctl, json_t *me)
+{
+  send_origin_secret (ctl, me);
+  json_object_del (me, "origin_secret"); /* not shown */
+  json_object_del (me, "device");
   return ctl_call (ctl, "POST", "/api/v1/logout", NULL, NULL);
 }
 
@@ -84,8 +129,8 @@ end_login (struct ctl *ctl, const json_t *me)
 static int
 take_token (struct ctl *ctl, json_t *me, uint64_t expires)
 {
-  const char *user = json_text (me, "user"), *role = json_text (me, "role");
-  const char *csrf = json_string_value (json_object_get (me, "csrf"));
+  const char *user = output_json_text (me, "user"),
+             *role = output_json_text (me, "role");
   char host[NAME_BYTES_MAX + 1], name[NAME_BYTES_MAX + 1];
   json_t *token;
   uint32_t number = 0;
@@ -97,13 +142,14 @@ take_token (struct ctl *ctl, json_t *me, uint64_t expires)
     number = (uint32_t) getpid ();
   snprintf (name, sizeof name, "weftctl-%.20s-%.20s-%08" PRIx32, user, host,
             number);
-  admin_header (ctl->admin, "X-Weft-CSRF", csrf ? csrf : "");
+  send_origin_secret (ctl, me);
   r = ctl_call (ctl, "POST", "/api/v1/tokens",
                 json_pack ("{s:s, s:s, s:I, s:b}", "name", name, "role", role,
                            "expires_s", (json_int_t) expires, "login", 1),
                 &token);
   if (r == EXIT_OK)
-    r = config_login_save (ctl, name, json_text (token, "token"));
+    r = config_login_save (ctl, CONFIG_TOKEN, name,
+                           output_json_text (token, "token"));
   json_decref (token);
   if (r == EXIT_OK)
     r = end_login (ctl, me);
@@ -116,40 +162,35 @@ cmd_login (struct ctl *ctl, const struct args *args)
   const char *given = args_value (args, "user");
   uint64_t expires = EXPIRES_S_DEFAULT;
   char *user, *password = NULL;
-  json_t *body = NULL, *me = NULL;
+  json_t *me = NULL;
   int r = args_time (args, "expires", 60, EXPIRES_S_MAX, &expires);
 
-  if (r != EXIT_OK || (r = ctl_connect_afresh (ctl)) != EXIT_OK)
+  if (r != EXIT_OK || (r = config_login_check ()) != EXIT_OK ||
+      (r = ctl_connect_afresh (ctl)) != EXIT_OK)
     return r;
-  user = given ? strdup (given) : ask_word ("User:", false);
+  user = given ? strdup (given) : output_ask_word ("User:", false);
   if (user == NULL) {
     ctl_error ("there is no terminal to ask on; give --user NAME and "
                "--password-file FILE");
     return EXIT_USAGE;
   }
-  r = password_ask (args, false, &password);
+  r = login_ask_password (args, false, &password);
   if (r == EXIT_OK)
-    body = json_pack ("{s:s, s:s}", "user", user, "password", password);
-  if (r == EXIT_OK && body == NULL) {
-    ctl_error ("user and password must be UTF-8");
-    r = EXIT_USAGE;
-  }
-  secret_free (password);
-  if (r == EXIT_OK)
-    r = ctl_call (ctl, "POST", "/api/v1/login", body, &me);
+    r = begin_login (ctl, args, user, password, &me);
+  config_secret_free (password);
   if (r == EXIT_OK)
     r = take_token (ctl, me, expires);
   free (user);
   return r;
 }
 
-/* Who knows the password as it is, and so can log in, may change it. */
+/* A user who knows the present password, and so can log in, may change it. */
 int
 cmd_user_password (struct ctl *ctl, const struct args *args)
 {
   const char *user = args_plain (args, 0);
   char *current = NULL, *new = NULL, path[CTL_PATH_BYTES];
-  json_t *login = NULL, *change = NULL, *me = NULL;
+  json_t *change = NULL, *me = NULL;
   int r = ctl_path ("a user", user, "", path), ended;
 
   if (r == EXIT_OK)
@@ -159,26 +200,24 @@ cmd_user_password (struct ctl *ctl, const struct args *args)
                     "The password as it is:", "the password as it is",
                     &current);
   if (r == EXIT_OK)
-    r = password_ask (args, true, &new);
+    r = login_ask_password (args, true, &new);
   if (r == EXIT_OK) {
-    login = json_pack ("{s:s, s:s}", "user", user, "password", current);
     change = json_pack ("{s:s, s:s}", "current", current, "password", new);
-    if (login == NULL || change == NULL) {
+    if (change == NULL) {
       ctl_error ("passwords must be UTF-8");
       r = EXIT_USAGE;
     }
   }
-  secret_free (current);
-  secret_free (new);
   if (r == EXIT_OK)
-    r = ctl_call (ctl, "POST", "/api/v1/login", json_incref (login), &me);
+    r = begin_login (ctl, args, user, current, &me);
+  config_secret_free (current);
+  config_secret_free (new);
   if (r == EXIT_OK) {
-    admin_header (ctl->admin, "X-Weft-CSRF", json_text (me, "csrf"));
+    send_origin_secret (ctl, me);
     r = ctl_call (ctl, "PATCH", path, json_incref (change), NULL);
     ended = end_login (ctl, me);
     r = r == EXIT_OK ? ended : r;
   }
-  json_decref (login);
   json_decref (change);
   json_decref (me);
   return ctl_say (ctl, r, json_pack ("{s:s, s:b}", "user", user, "changed", 1),
@@ -209,17 +248,17 @@ cmd_logout (struct ctl *ctl, const struct args *args)
 static void
 print_me (const json_t *me)
 {
-  if (json_yes (me, "setup_required"))
+  if (output_json_yes (me, "setup_required"))
     printf ("nobody: this weftd has no user yet; weftctl setup makes the "
             "first\n");
-  else if (!json_has (me, "role"))
+  else if (!output_json_has (me, "role"))
     printf ("nobody: log in by weftctl login\n");
   else if (json_is_false (json_object_get (me, "login_required")))
     printf ("everybody (%s): this weftd asks nobody to log in\n",
-            json_text (me, "role"));
+            output_json_text (me, "role"));
   else
-    printf ("%s (%s), by %s\n", json_text (me, "user"), json_text (me, "role"),
-            json_text (me, "via"));
+    printf ("%s (%s), by %s\n", output_json_text (me, "user"),
+            output_json_text (me, "role"), output_json_text (me, "via"));
 }
 
 int
@@ -236,13 +275,13 @@ static int
 setup_token (const char *path, char **token)
 {
   char *url, *p;
-  int r = secret_read (path, &url);
+  int r = config_secret_read (path, &url);
 
   if (r != EXIT_OK)
     return r;
   p = strstr (url, "setup=");
   *token = p ? strdup (p + strlen ("setup=")) : NULL;
-  secret_free (url);
+  config_secret_free (url);
   if (*token)
     return EXIT_OK;
   ctl_error ("%s: its first line is not the one-time URL that weftd makes "
@@ -269,16 +308,18 @@ cmd_setup (struct ctl *ctl, const struct args *args)
   if (r == EXIT_OK)
     r = setup_token (file, &token);
   if (r == EXIT_OK)
-    r = password_ask (args, true, &password);
+    r = login_ask_password (args, true, &password);
   if (r == EXIT_OK)
     r = ctl_call (ctl, "POST", "/api/v1/setup",
                   json_pack ("{s:s, s:s, s:s}", "token", token, "user", user,
                              "password", password),
                   &me);
-  secret_free (token);
-  secret_free (password);
-  if (r == EXIT_OK)
+  config_secret_free (token);
+  config_secret_free (password);
+  if (r == EXIT_OK) {
+    keep_device (ctl, user, me);
     r = end_login (ctl, me);
+  }
   return ctl_say (ctl, r, me, "%s is admin of %s; log in by: weftctl login",
                   user, ctl->admin_url);
 }

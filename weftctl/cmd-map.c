@@ -21,28 +21,28 @@
 static int
 layout_of (const json_t *array, struct layout *l)
 {
-  const char *name = json_text (array, "name");
-  int kind = layout_parse (json_text (array, "layout"));
+  const char *name = output_json_text (array, "name");
+  int kind = layout_parse (output_json_text (array, "layout"));
   char why[256];
 
   if (kind == -1) {
     ctl_error ("array %s: its layout %s is unknown to this weftctl; use the "
                "one that came with weftd",
-               name, json_text (array, "layout"));
+               name, output_json_text (array, "layout"));
     return EXIT_FAILED;
   }
-  if (layout_init (
-        l, kind, (unsigned) json_number (array, "n"),
-        (unsigned) json_number (array, "groups"), json_number (array, "unit"),
-        json_number (array, "member_bytes"), why, sizeof why) == -1) {
-    ctl_error ("array %s: what weftd says of its layout can't be: %s", name,
-               why);
+  if (layout_init (l, kind, (unsigned) output_json_number (array, "n"),
+                   (unsigned) output_json_number (array, "groups"),
+                   output_json_number (array, "unit"),
+                   output_json_number (array, "member_bytes"), why,
+                   sizeof why) == -1) {
+    ctl_error ("array %s: weftd reported an impossible layout: %s", name, why);
     return EXIT_FAILED;
   }
-  if (l->size != json_number (array, "size")) {
+  if (l->size != output_json_number (array, "size")) {
     ctl_error ("array %s: weftd gives its size as %" PRIu64 ", this weftctl "
                "works out %" PRIu64 "; use the weftctl that came with weftd",
-               name, json_number (array, "size"), l->size);
+               name, output_json_number (array, "size"), l->size);
     return EXIT_FAILED;
   }
   return EXIT_OK;
@@ -59,12 +59,14 @@ piece_json (const json_t *array, const struct layout_piece *p)
   for (unsigned c = 0; c < p->copies; c++) {
     const json_t *m = json_array_get (members, p->copy[c].member);
 
-    json_array_append_new (
-      copies, json_pack (
-                "{s:s, s:i, s:I, s:s, s:s, s:s}", "copy", c ? "image" : "data",
-                "member", (int) p->copy[c].member, "offset",
-                (json_int_t) p->copy[c].offset, "state", json_text (m, "state"),
-                "node", json_text (m, "node"), "disk", json_text (m, "disk")));
+    json_array_append_new (copies,
+                           json_pack ("{s:s, s:i, s:I, s:s, s:s, s:s}", "copy",
+                                      c ? "image" : "data", "member",
+                                      (int) p->copy[c].member, "offset",
+                                      (json_int_t) p->copy[c].offset, "state",
+                                      output_json_text (m, "state"), "node",
+                                      output_json_text (m, "node"), "disk",
+                                      output_json_text (m, "disk")));
   }
   return json_pack ("{s:I, s:I, s:o}", "offset", (json_int_t) p->offset,
                     "length", (json_int_t) p->length, "copies", copies);
@@ -78,20 +80,21 @@ piece_rows (struct table *t, const json_t *piece)
 
   json_array_foreach (json_object_get (piece, "copies"), c, copy) {
     if (c == 0)
-      table_cells (t, piece, "offset:number|length:number");
+      output_table_cells (t, piece, "offset:number|length:number");
     else
       for (unsigned i = 0; i < 2; i++)
-        table_cell (t, "%s", "");
-    table_cells (t, copy, "copy|member:number|offset:number|state|node|disk");
+        output_table_cell (t, "%s", "");
+    output_table_cells (t, copy,
+                        "copy|member:number|offset:number|state|node|disk");
   }
 }
 
 static void
 print_range (const json_t *range)
 {
-  table_of (json_object_get (range, "pieces"),
-            ">OFFSET|>LENGTH|COPY|>MEMBER|>AT|!STATE|NODE|DISK", "", piece_rows,
-            0);
+  output_table_of (json_object_get (range, "pieces"),
+                   ">OFFSET|>LENGTH|COPY|>MEMBER|>AT|!STATE|NODE|DISK", "",
+                   piece_rows, 0);
 }
 
 static int
@@ -110,7 +113,7 @@ map_range (struct ctl *ctl, const json_t *array, const struct layout *l,
   }
   return ctl_show (ctl, EXIT_OK,
                    json_pack ("{s:s, s:I, s:I, s:o}", "name",
-                              json_text (array, "name"), "offset",
+                              output_json_text (array, "name"), "offset",
                               (json_int_t) offset, "length",
                               (json_int_t) length, "pieces", pieces),
                    print_range);
@@ -126,14 +129,16 @@ parse_range (const struct args *args, const json_t *array,
   const char *o = args_plain (args, 1), *n = args_plain (args, 2);
   char size[SIZE_TEXT_EXACT_BYTES];
 
-  if (size_parse (o, offset) == -1 || (n && size_parse (n, length) == -1)) {
+  if (ctl_parse_size (o, offset) == -1 ||
+      (n && ctl_parse_size (n, length) == -1)) {
     ctl_error ("%s: not an offset or length; write bytes as 65536, 64K or 1M",
-               size_parse (o, offset) == -1 ? o : n);
+               ctl_parse_size (o, offset) == -1 ? o : n);
     return EXIT_USAGE;
   }
   if (*offset >= l->size) {
     ctl_error ("offset %s: lies behind the end of array %s, which has %s", o,
-               json_text (array, "name"), size_text_exact (l->size, size));
+               output_json_text (array, "name"),
+               output_size_exact (l->size, size));
     return EXIT_USAGE;
   }
   if (n == NULL)
@@ -141,7 +146,8 @@ parse_range (const struct args *args, const json_t *array,
   if (*length == 0 || *length > l->size - *offset) {
     ctl_error ("length %s: the range must have at least one byte and end "
                "within array %s, which has %s",
-               n, json_text (array, "name"), size_text_exact (l->size, size));
+               n, output_json_text (array, "name"),
+               output_size_exact (l->size, size));
     return EXIT_USAGE;
   }
   if (*length / l->unit >= PIECES_MAX) {
@@ -154,16 +160,14 @@ parse_range (const struct args *args, const json_t *array,
 
 /* --- The picture --------------------------------------------------------- */
 
-/* Units of a group's members that belong to the first period: data and images
- * of as many stripes as it takes until the images have been on every member.
- */
+/* The stripes of a group that the picture has: the first period, two at least. */
 static uint64_t
 period_stripes (const struct layout *l)
 {
-  uint64_t s = 2;
+  uint64_t s = layout_period (l);
 
-  if (l->kind == LAYOUT_RAIDX || l->kind == LAYOUT_ROTATED)
-    s = l->n > 2 ? l->n - 1 : 1;
+  if (s < 2)
+    s = 2;
   return s < l->stripes ? s : l->stripes;
 }
 
@@ -226,18 +230,18 @@ picture_group (const struct layout *l, unsigned group, const uint64_t *row,
   struct table *t;
 
   for (unsigned i = 0; i < l->n; i++)
-    text_add (headings, sizeof headings, "|%u", group * l->n + i);
-  t = table_new (headings);
+    output_text_add (headings, sizeof headings, "|%u", group * l->n + i);
+  t = output_table_new (headings);
   for (size_t k = 0; k < rows; k++) {
     for (unsigned i = 0; k && row[k] != row[k - 1] + 1 && i <= l->n; i++)
-      table_cell (t, "%s", i ? ":" : "");
-    table_cell (t, "%s", size_text (row[k] * l->unit, text));
+      output_table_cell (t, "%s", i ? ":" : "");
+    output_table_cell (t, "%s", output_size (row[k] * l->unit, text));
     for (unsigned i = 0; i < l->n; i++) {
       unit_label (l, group * l->n + i, row[k], text, sizeof text);
-      table_cell (t, "%s", text);
+      output_table_cell (t, "%s", text);
     }
   }
-  table_print (t, 2);
+  output_table_print (t, 2);
 }
 
 static json_t *
@@ -275,10 +279,10 @@ map_picture (struct ctl *ctl, const json_t *array, const struct layout *l)
     return EXIT_FAILED;
   }
   if (ctl->json) {
-    all = json_pack ("{s:s, s:s, s:I, s:o}", "name", json_text (array, "name"),
-                     "layout", layout_name (l->kind), "unit",
-                     (json_int_t) l->unit, "members",
-                     picture_json (l, row, rows));
+    all = json_pack ("{s:s, s:s, s:I, s:o}", "name",
+                     output_json_text (array, "name"), "layout",
+                     layout_name (l->kind), "unit", (json_int_t) l->unit,
+                     "members", picture_json (l, row, rows));
     output_json (all);
     json_decref (all);
   }
@@ -286,8 +290,8 @@ map_picture (struct ctl *ctl, const json_t *array, const struct layout *l)
     printf ("array %s, %s: its first period.  D0, D1... are the stripe units "
             "of %s,\nD0', D1'... their images; a column is a member, AT the "
             "offset in its data area.\n",
-            json_text (array, "name"), layout_name (l->kind),
-            size_text (l->unit, unit));
+            output_json_text (array, "name"), layout_name (l->kind),
+            output_size (l->unit, unit));
     for (unsigned g = 0; g < l->groups; g++) {
       putchar ('\n');
       picture_group (l, g, row, rows);

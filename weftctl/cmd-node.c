@@ -16,7 +16,7 @@
 
 /* --- Looking -------------------------------------------------------------- */
 
-/* In a word: what it is meant to be comes before what it is. */
+/* In a word: the ordered state comes before the actual one. */
 static const char *
 node_state (const json_t *node)
 {
@@ -24,7 +24,7 @@ node_state (const json_t *node)
                                         "maintenance", "alive" };
 
   for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
-    if (json_yes (node, states[i]))
+    if (output_json_yes (node, states[i]))
       return states[i];
   return "silent";
 }
@@ -35,20 +35,22 @@ node_row (struct table *t, const json_t *node)
   const json_t *load = json_object_get (node, "load");
   size_t disks = json_array_size (json_object_get (node, "disks"));
 
-  table_cell (t, "%s", node_state (node));
-  table_cell (t, "%zu", disks);
-  table_cell (t, "%zu", disks - json_number (node, "disks_alive"));
-  table_cell (t, "%zu", json_array_size (json_object_get (node, "sessions")));
+  output_table_cell (t, "%s", node_state (node));
+  output_table_cell (t, "%zu", disks);
+  output_table_cell (t, "%zu",
+                     disks - output_json_number (node, "disks_alive"));
+  output_table_cell (t, "%zu",
+                     json_array_size (json_object_get (node, "sessions")));
   if (json_is_object (load)) {
-    table_cell (t, "%.0f%%",
-                100 * json_number_value (json_object_get (load, "cpu")));
-    table_cell (t, "%.2f",
-                json_number_value (json_object_get (load, "loadavg")));
-    table_cells (t, load, "mem_free:size");
+    output_table_cell (t, "%.0f%%",
+                       100 * json_number_value (json_object_get (load, "cpu")));
+    output_table_cell (t, "%.2f",
+                       json_number_value (json_object_get (load, "loadavg")));
+    output_table_cells (t, load, "mem_free:size");
   }
   else
     for (unsigned k = 0; k < 3; k++)
-      table_cell (t, "-");
+      output_table_cell (t, "-");
 }
 
 int
@@ -65,9 +67,9 @@ cmd_node_ls (struct ctl *ctl, const struct args *args)
              "No node is known yet: start a member there by "
              "nbdkit weft disk=PATH admin=%s uri=URI\n",
              ctl->admin_url);
-  table_of (nodes,
-            "NODE|!STATE|>DISKS|>SILENT|>SESSIONS|>CPU|>LOAD|>MEMORY FREE",
-            "name", node_row, 0);
+  output_table_of (
+    nodes, "NODE|!STATE|>DISKS|>SILENT|>SESSIONS|>CPU|>LOAD|>MEMORY FREE",
+    "name", node_row, 0);
   json_decref (reply);
   return EXIT_OK;
 }
@@ -79,7 +81,7 @@ print_ids (const char *what, const json_t *ids)
   size_t i;
 
   json_array_foreach (ids, i, id)
-    printf ("  %-12s %s\n", what, json_string_value (id));
+    printf ("  %-12s %s\n", what, output_json_shown (id));
 }
 
 /* The members that stay though the node is drained, and what each waits for.
@@ -93,8 +95,8 @@ print_stays (const json_t *node)
 
   json_array_foreach (stays, i, s)
     printf ("  member %" PRIu64 " of array %s waits for %s\n",
-            json_number (s, "member"), json_text (s, "array"),
-            json_text (s, "waits"));
+            output_json_number (s, "member"), output_json_text (s, "array"),
+            output_json_text (s, "waits"));
   return json_array_size (stays);
 }
 
@@ -105,27 +107,29 @@ print_node (const json_t *node)
   const json_t *load = json_object_get (node, "load");
   char size[SIZE_TEXT_BYTES];
 
-  printf ("node %s: %s%s%s\n", json_text (node, "name"), color_start (state),
-          state, color_end (state));
-  printf ("  %-12s %s\n", "heard", json_yes (node, "alive") ? "yes" : "no");
-  if (json_has (node, "maintenance_since"))
+  printf ("node %s: %s%s%s\n", output_json_text (node, "name"),
+          output_color_start (state), state, output_color_end (state));
+  printf ("  %-12s %s\n", "heard",
+          output_json_yes (node, "alive") ? "yes" : "no");
+  if (output_json_has (node, "maintenance_since"))
     printf ("  %-12s since %s\n", "maintenance",
-            json_text (node, "maintenance_since"));
-  if (json_has (node, "fenced_since"))
-    printf ("  %-12s since %s\n", "fenced", json_text (node, "fenced_since"));
-  if (print_stays (node) == 0 && json_has (node, "waits"))
-    printf ("  %-12s %s\n", "waits for", json_text (node, "waits"));
+            output_json_text (node, "maintenance_since"));
+  if (output_json_has (node, "fenced_since"))
+    printf ("  %-12s since %s\n", "fenced",
+            output_json_text (node, "fenced_since"));
+  if (print_stays (node) == 0 && output_json_has (node, "waits"))
+    printf ("  %-12s %s\n", "waits for", output_json_text (node, "waits"));
   printf ("  %-12s %s\n", "certificate",
-          json_yes (node, "enrolled") ? "" : "none");
+          output_json_yes (node, "enrolled") ? "" : "none");
   print_ids ("  address", json_object_get (node, "addresses"));
-  if (json_has (node, "certificate_expires"))
+  if (output_json_has (node, "certificate_expires"))
     printf ("  %-12s %s\n", "  expires",
-            json_text (node, "certificate_expires"));
+            output_json_text (node, "certificate_expires"));
   if (json_is_object (load))
     printf ("  %-12s CPU %.0f %%, load %.2f, %s of memory free\n", "load",
             100 * json_number_value (json_object_get (load, "cpu")),
             json_number_value (json_object_get (load, "loadavg")),
-            size_text (json_number (load, "mem_free"), size));
+            output_size (output_json_number (load, "mem_free"), size));
   print_ids ("disk", json_object_get (node, "disks"));
   print_ids ("session", json_object_get (node, "sessions"));
 }
@@ -149,13 +153,13 @@ cmd_ok_to_stop (struct ctl *ctl, const struct args *args)
 
   if (r != EXIT_OK)
     return r;
-  ok = json_yes (answer, "ok");
+  ok = output_json_yes (answer, "ok");
   if (ctl->json)
     output_json (answer);
   else {
-    printf ("node %s: %s%s%s\n", name, color_start (ok ? "ok" : "error"),
+    printf ("node %s: %s%s%s\n", name, output_color_start (ok ? "ok" : "error"),
             ok ? "may be stopped" : "must not be stopped now",
-            color_end (ok ? "ok" : "error"));
+            output_color_end (ok ? "ok" : "error"));
     output_lines (json_object_get (answer, "lines"), false);
   }
   json_decref (answer);
@@ -188,10 +192,10 @@ token_cancel (struct ctl *ctl, const char *id)
   }
   snprintf (path, sizeof path, NODE_TOKENS "/%s", id);
   r = ctl_call (ctl, "DELETE", path, NULL, &reply);
-  return ctl_say (ctl, r, reply, "node token %s: of use no more", id);
+  return ctl_say (ctl, r, reply, "node token %s: canceled", id);
 }
 
-/* What stands between commas. */
+/* The words between commas. */
 static json_t *
 listed (const char *text)
 {
@@ -254,19 +258,20 @@ cmd_node_token (struct ctl *ctl, const struct args *args)
   if (ttl)
     json_object_set_new (body, "ttl_s", json_integer ((json_int_t) ttl));
   r = ctl_call (ctl, "POST", NODE_TOKENS, body, &reply);
-  return ctl_say (
-    ctl, r, reply,
-    "token        %s\n"
-    "fingerprint  %s\n"
-    "expires      %s\n"
-    "On the new host, with its disks; it asks for the token:\n"
-    "  weft-enroll --admin %s --token-file - --ca-fingerprint %s "
-    "--disk /dev/sdX",
-    json_text (reply, "token"), json_text (reply, "ca_fingerprint"),
-    json_text (reply, "expires_at"),
-    strncmp (ctl->admin_url, "https:", 6) == 0 ? ctl->admin_url
-                                               : "https://HOST:PORT",
-    json_text (reply, "ca_fingerprint"));
+  return ctl_say (ctl, r, reply,
+                  "token        %s\n"
+                  "fingerprint  %s\n"
+                  "expires      %s\n"
+                  "On the new host, with its disks; it asks for the token:\n"
+                  "  weft-enroll --admin %s --token-file - --ca-fingerprint %s "
+                  "--disk /dev/sdX",
+                  output_json_text (reply, "token"),
+                  output_json_text (reply, "ca_fingerprint"),
+                  output_json_text (reply, "expires_at"),
+                  strncmp (ctl->admin_url, "https:", 6) == 0
+                    ? ctl->admin_url
+                    : "https://HOST:PORT",
+                  output_json_text (reply, "ca_fingerprint"));
 }
 
 /* --- Changes -------------------------------------------------------------- */
@@ -301,7 +306,7 @@ cmd_node_maintenance (struct ctl *ctl, const struct args *args)
                      : "not in maintenance any more");
 }
 
-/* What becomes of it, now that it is to be drained. */
+/* The effects of the drain. */
 static int
 say_drain (struct ctl *ctl, const char *name, const char *id)
 {
@@ -310,7 +315,7 @@ say_drain (struct ctl *ctl, const char *name, const char *id)
 
   if (r != EXIT_OK)
     return r;
-  if (json_yes (node, "drained"))
+  if (output_json_yes (node, "drained"))
     printf ("node %s: it has no member, so it is drained\n", name);
   else if (json_array_size (json_object_get (node, "stays")) == 0)
     printf ("node %s: its members move away; weftctl wait job %s waits for "
@@ -353,7 +358,7 @@ cmd_node_drain (struct ctl *ctl, const struct args *args)
   r = ctl_change (ctl, "POST", path, json_object (), &job);
   if (r != EXIT_OK || ctl->dry_run)
     return r;
-  snprintf (id, sizeof id, "%s", json_text (job, "id"));
+  snprintf (id, sizeof id, "%s", output_json_text (job, "id"));
   if (ctl->json && !wait)
     output_json (job);
   else if (!ctl->json)
@@ -385,10 +390,10 @@ cmd_node_fence (struct ctl *ctl, const struct args *args)
     r = ctl_change (ctl, "POST", path, json_object (), &node);
   else if (r == EXIT_OK)
     r = ctl_call (ctl, "DELETE", path, NULL, &node);
-  return ctl_say (ctl, r, node, "node %s: %s", name,
-                  on ? "fenced; nothing that it has asked for is carried out "
-                       "any more"
-                     : "let in again, with what is started there from now on");
+  return ctl_say (
+    ctl, r, node, "node %s: %s", name,
+    on ? "fenced; all its requests are refused from now on"
+       : "admitted again, with array processes that are started from now on");
 }
 
 int
@@ -402,8 +407,7 @@ cmd_node_remove (struct ctl *ctl, const struct args *args)
   if (r == EXIT_OK)
     r = ctl_change (ctl, "DELETE", path, NULL, &reply);
   return ctl_say (ctl, r, reply,
-                  "node %s: forgotten; its certificate is of use no more",
-                  name);
+                  "node %s: forgotten; its certificate is revoked", name);
 }
 
 int
@@ -421,10 +425,8 @@ cmd_node_revoke (struct ctl *ctl, const struct args *args)
     r = ctl_call (ctl, "DELETE", path, NULL, &reply);
   json_array_foreach (json_object_get (reply, "unconfirmed"), i, member)
     if (!ctl->json)
-      printf (
-        "%s has not confirmed yet that it refuses the node: see to it, and "
-        "ask again\n",
-        json_string_value (member));
-  return ctl_say (ctl, r, reply, "node %s: its certificate is of use no more",
-                  name);
+      printf ("%s has not confirmed yet that it refuses the node: make sure "
+              "that it runs, and repeat this command\n",
+              output_json_shown (member));
+  return ctl_say (ctl, r, reply, "node %s: its certificate is revoked", name);
 }

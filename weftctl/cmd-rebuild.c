@@ -17,12 +17,13 @@
 static int
 permille (const json_t *rebuild)
 {
-  uint64_t total = json_number (rebuild, "total_bytes");
-  uint64_t todo = json_number (rebuild, "todo_bytes");
+  uint64_t total = output_json_number (rebuild, "total_bytes");
+  uint64_t todo = output_json_number (rebuild, "todo_bytes");
 
-  if (strcmp (json_text (rebuild, "phase"), "synced") == 0)
+  if (strcmp (output_json_text (rebuild, "phase"), "synced") == 0)
     return 1000;
-  return total == 0 || todo > total ? 0 : permille_of (total - todo, total);
+  return total == 0 || todo > total ? 0
+                                    : output_permille_of (total - todo, total);
 }
 
 static const char *
@@ -30,36 +31,38 @@ eta_text (const json_t *rebuild, char text[AGE_TEXT_BYTES])
 {
   if (!json_is_integer (json_object_get (rebuild, "eta_s")))
     return strcpy (text, "-");
-  return age_text (json_number (rebuild, "eta_s") * 1000, text);
+  return output_age (output_json_number (rebuild, "eta_s") * 1000, text);
 }
 
 const char *
 rebuild_text (const json_t *rebuild, char text[REBUILD_TEXT_BYTES])
 {
   char done[SIZE_TEXT_BYTES], total[SIZE_TEXT_BYTES], eta[AGE_TEXT_BYTES];
-  uint64_t all = json_number (rebuild, "total_bytes");
-  uint64_t todo = json_number (rebuild, "todo_bytes");
-  uint64_t unreadable = json_number (rebuild, "unreadable_bytes");
+  uint64_t all = output_json_number (rebuild, "total_bytes");
+  uint64_t todo = output_json_number (rebuild, "todo_bytes");
+  uint64_t unreadable = output_json_number (rebuild, "unreadable_bytes");
   int n = permille (rebuild);
 
   /* At its beginning a rebuild does not know yet how much there is to do. */
   if (all == 0)
-    snprintf (text, REBUILD_TEXT_BYTES, "%s", json_text (rebuild, "phase"));
+    snprintf (text, REBUILD_TEXT_BYTES, "%s",
+              output_json_text (rebuild, "phase"));
   else
     snprintf (text, REBUILD_TEXT_BYTES, "%s of %s (%d.%d %%)",
-              size_text (todo < all ? all - todo : 0, done),
-              size_text (all, total), n / 10, n % 10);
-  if (json_number (rebuild, "rate"))
-    text_add (text, REBUILD_TEXT_BYTES, ", %s",
-              rate_text (json_number (rebuild, "rate"), done));
+              output_size (todo < all ? all - todo : 0, done),
+              output_size (all, total), n / 10, n % 10);
+  if (output_json_number (rebuild, "rate"))
+    output_text_add (text, REBUILD_TEXT_BYTES, ", %s",
+                     output_rate (output_json_number (rebuild, "rate"), done));
   if (json_is_integer (json_object_get (rebuild, "eta_s")))
-    text_add (text, REBUILD_TEXT_BYTES, ", %s left", eta_text (rebuild, eta));
+    output_text_add (text, REBUILD_TEXT_BYTES, ", %s left",
+                     eta_text (rebuild, eta));
   if (unreadable)
-    text_add (text, REBUILD_TEXT_BYTES, ", %s UNREADABLE at the sources",
-              size_text (unreadable, done));
-  if (json_has (rebuild, "waits"))
-    text_add (text, REBUILD_TEXT_BYTES, "; waits for %s",
-              json_text (rebuild, "waits"));
+    output_text_add (text, REBUILD_TEXT_BYTES, ", %s UNREADABLE at the sources",
+                     output_size (unreadable, done));
+  if (output_json_has (rebuild, "waits"))
+    output_text_add (text, REBUILD_TEXT_BYTES, "; waits for %s",
+                     output_json_text (rebuild, "waits"));
   return text;
 }
 
@@ -72,14 +75,14 @@ rebuild_row (struct table *t, const json_t *rebuild)
   json_t *m;
   size_t i;
 
-  table_cell (t, "%d.%d %%", n / 10, n % 10);
-  table_cells (t, rebuild, "todo_bytes:size|total_bytes:size|rate:rate");
-  table_cell (t, "%s", eta_text (rebuild, eta));
+  output_table_cell (t, "%d.%d %%", n / 10, n % 10);
+  output_table_cells (t, rebuild, "todo_bytes:size|total_bytes:size|rate:rate");
+  output_table_cell (t, "%s", eta_text (rebuild, eta));
   json_array_foreach (list, i, m)
-    text_add (sources, sizeof sources, "%s%" JSON_INTEGER_FORMAT, i ? "," : "",
-              json_integer_value (m));
-  table_cell (t, "%s", *sources ? sources : "-");
-  table_cells (t, rebuild, "waits");
+    output_text_add (sources, sizeof sources, "%s%" JSON_INTEGER_FORMAT,
+                     i ? "," : "", json_integer_value (m));
+  output_table_cell (t, "%s", *sources ? sources : "-");
+  output_table_cells (t, rebuild, "waits");
 }
 
 int
@@ -155,7 +158,7 @@ add_rate (const struct args *args, const char *option, json_t *body)
 
   if (text == NULL)
     return EXIT_OK;
-  if (size_parse (text, &bytes) == -1 || bytes > INT64_MAX) {
+  if (ctl_parse_size (text, &bytes) == -1 || bytes > INT64_MAX) {
     ctl_error ("--%s %s: no size; write 10M for 10 MiB a second, or 0 to leave "
                "it to weftd",
                option, text);
@@ -201,11 +204,11 @@ look (struct wait *w, const json_t *array, bool *done)
                json_array_size (json_object_get (array, "members")) - 1);
     return EXIT_USAGE;
   }
-  *done = strcmp (json_text (member, "state"), "in-sync") == 0 &&
-          !json_has (member, "next_disk");
+  *done = strcmp (output_json_text (member, "state"), "in-sync") == 0 &&
+          !output_json_has (member, "next_disk");
   if (*done)
     return EXIT_OK;
-  if (json_yes (member, "held")) {
+  if (output_json_yes (member, "held")) {
     ctl_error ("array %s, member %u: its rebuild was cancelled, and it stays "
                "out; weftctl rebuild join %s %u takes it back",
                w->name, w->member, w->name, w->member);
@@ -214,10 +217,11 @@ look (struct wait *w, const json_t *array, bool *done)
   if (json_is_object (rebuild))
     rebuild_text (rebuild, w->now);
   else
-    snprintf (w->now, sizeof w->now, "%s, %s", json_text (member, "state"),
-              json_text (member, "reason"));
-  snprintf (about, sizeof about, "%s %s", json_text (rebuild, "phase"),
-            json_text (rebuild, "waits"));
+    snprintf (w->now, sizeof w->now, "%s, %s",
+              output_json_text (member, "state"),
+              output_json_text (member, "reason"));
+  snprintf (about, sizeof about, "%s %s", output_json_text (rebuild, "phase"),
+            output_json_text (rebuild, "waits"));
   progress_show (&w->progress, w->subject, permille (rebuild), about, w->now);
   return EXIT_OK;
 }
@@ -229,7 +233,7 @@ cmd_rebuild_wait (struct ctl *ctl, const struct args *args)
   struct wait w;
   int r;
 
-  ctl_wait_init (ctl, &w, false);
+  wait_init (ctl, &w, false);
   w.name = args_plain (args, 0);
   w.what = "in-sync";
   w.look = look;
@@ -239,5 +243,5 @@ cmd_rebuild_wait (struct ctl *ctl, const struct args *args)
   snprintf (w.subject, sizeof w.subject, "array %s, member %u", w.name,
             w.member);
   ctl_path ("an array", w.name, "", path);
-  return ctl_wait_and_say (ctl, &w, path);
+  return wait_and_say (ctl, &w, path);
 }

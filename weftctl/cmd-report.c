@@ -1,16 +1,16 @@
-/* cmd-report.c: weftctl report: all that others need to see to help, in one
- * archive.
+/* cmd-report.c: weftctl report: an archive for a support request.
  *
- * Nothing secret goes in: weftd's API shows no secrets, a key or token of this
- * host is not read, and what looks like a secret in a log is struck out.
+ * The archive has no secrets: weftd's API shows none, keys and tokens of this
+ * host are not read, and words in a log that look like a secret are struck out.
  *
- * A process of its own gathers it; this one waits, and leaves nothing behind but
- * the archive, also when it is told to end.
+ * A child process fills the archive.  This process waits for it, and leaves
+ * only the archive behind, also when a signal ends it.
  */
 
 #include <config.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,14 +24,14 @@
 #include "common/strike.h"
 #include "ctl.h"
 #include "output.h"
-#include "process.h"
+#include "ctl-process.h"
 
 struct report {
   struct ctl *ctl;
   char dir[64];                  /* a temporary one, private */
   char name[64];                 /* of the folder in it, and of the archive */
   char output[4096], part[4104]; /* the archive; while it is being written */
-  char *token;                   /* what must not get in; may be NULL */
+  char *token;                   /* a secret to strike out; may be NULL */
   unsigned files;
 };
 
@@ -71,7 +71,7 @@ static void
 strike_all (const struct report *report, char *text)
 {
   static const char *const marks[] = { "setup=", "Bearer ",
-                                       "token=", "password=", "csrf=" };
+                                       "token=", "password=", "secret=" };
 
   for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
     strike (text, marks[i], false, 0);
@@ -123,7 +123,7 @@ static const struct {
   { "/api/v1/audit?limit=1000", "audit.json" },
 };
 
-/* What weftd does not say is said in its place. */
+/* A failed call to weftd is noted in the place of its answer. */
 static int
 put_answers (struct report *report)
 {
@@ -137,8 +137,9 @@ put_answers (struct report *report)
 
     status = admin_call (ctl->admin, "GET", answers[i].path, NULL, &reply,
                          ctl->timeout_ms);
-    text = status == 200 ? json_dumps (reply, JSON_INDENT (2))
-                         : strdup (admin_error (ctl->admin));
+    text = status == 200
+             ? json_dumps (reply, JSON_INDENT (2) | JSON_ENSURE_ASCII)
+             : strdup (admin_error (ctl->admin));
     json_decref (reply);
     r = put (report, answers[i].file, text);
   }
@@ -171,7 +172,8 @@ static const struct {
   { "journal.txt", "journalctl --no-pager -o short-iso -n 3000 -u 'weft*'" },
   { "config.txt",
     "cat /etc/weft/weft.conf; ls -lR /etc/weft; "
-    "for c in /etc/weft/tls/*-cert.pem; do test -f \"$c\" && "
+    "for c in /etc/weft/tls/*-cert.pem /etc/weft/processes/*/tls/*-cert.pem; "
+    "do test -f \"$c\" && "
     "openssl x509 -in \"$c\" -noout -subject -issuer -serial -dates; done" },
 };
 
@@ -191,17 +193,25 @@ put_host (struct report *report)
 
 /* --- The archive --------------------------------------------------------- */
 
+/* tar gets a new file of ours, and follows nobody's link to another one. */
 static int
 pack (const struct report *report)
 {
-  const char *argv[] = { "tar",        "-C",         report->dir,
-                         "--owner=0",  "--group=0",  "-czf",
-                         report->part, report->name, NULL };
-  char said[512];
-  mode_t mask = umask (077);
-  int status = process_run (argv, said, sizeof said);
+  char file[64], said[512];
+  const char *argv[] = { "tar",  "-C", report->dir,  "--owner=0", "--group=0",
+                         "-czf", file, report->name, NULL };
+  int fd, status;
 
-  umask (mask);
+  unlink (report->part); /* of one that was killed */
+  fd = open (report->part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+             0600);
+  if (fd == -1) {
+    ctl_error ("%s: %s", report->part, strerror (errno));
+    return EXIT_FAILED;
+  }
+  snprintf (file, sizeof file, "/proc/%d/fd/%d", (int) getpid (), fd);
+  status = process_run (argv, said, sizeof said);
+  close (fd);
   if (status == 0 && rename (report->part, report->output) == 0)
     return EXIT_OK;
   ctl_error ("%s: %s", report->output, status ? said : strerror (errno));
@@ -259,7 +269,8 @@ gather (struct report *report)
   return r;
 }
 
-/* --- Whoever gathers it, and whoever tidies up ---------------------------- */
+/* --- The child process that gathers, and the parent that tidies up ----------
+ */
 
 static const int ends[] = { SIGHUP, SIGINT, SIGTERM };
 #define ENDS (sizeof ends / sizeof ends[0])
@@ -275,7 +286,7 @@ on_end (int signum)
     kill (-gatherer, signum);
 }
 
-/* But for those that are to be ignored. */
+/* Except for ignored signals. */
 static void
 take_ends (void (*handler) (int))
 {
@@ -322,7 +333,7 @@ cmd_report (struct ctl *ctl, const struct args *args)
   if (r == EXIT_OK)
     r = ctl_connect (ctl);
   if (r != EXIT_OK) {
-    secret_free (report.token);
+    config_secret_free (report.token);
     return r;
   }
   take_ends (on_end);
@@ -334,7 +345,7 @@ cmd_report (struct ctl *ctl, const struct args *args)
     r = gather_apart (&report);
     remove_all (&report);
   }
-  secret_free (report.token);
+  config_secret_free (report.token);
   take_ends (SIG_DFL);
   if (ended)
     raise (ended);

@@ -1,4 +1,6 @@
-/* cmd-session.c: weftctl session: who has arrays attached. */
+/* cmd-session.c: weftctl session: the sessions of hosts that have arrays
+ * attached.
+ */
 
 #include <config.h>
 

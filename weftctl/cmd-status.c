@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/admin.h"
+#include "common/strike.h"
 #include "ctl.h"
 #include "output.h"
 
@@ -15,14 +16,15 @@
 static void
 print_troubles (const json_t *array)
 {
-  const char *name = json_text (array, "name");
+  const char *name = output_json_text (array, "name");
   json_t *m;
   size_t i;
 
-  if (json_has (array, "waits_for"))
-    printf ("  array %s waits for %s\n", name, json_text (array, "waits_for"));
+  if (output_json_has (array, "waits_for"))
+    printf ("  array %s waits for %s\n", name,
+            output_json_text (array, "waits_for"));
   json_array_foreach (json_object_get (array, "members"), i, m) {
-    const char *state = json_text (m, "state");
+    const char *state = output_json_text (m, "state");
     bool silent = json_is_false (json_object_get (m, "alive"));
     const json_t *rebuild = json_object_get (m, "rebuild");
     bool out = strcmp (state, "in-sync") != 0;
@@ -33,24 +35,26 @@ print_troubles (const json_t *array)
     if (!out)
       state = "silent";
     printf ("  array %s, member %" PRIu64 " (%s:%s): %s%s%s%s%s\n", name,
-            json_number (m, "position"), json_text (m, "node"),
-            json_text (m, "path"), color_start (state), state,
-            color_end (state), json_has (m, "reason") ? ": " : "",
-            json_has (m, "reason") ? json_text (m, "reason") : "");
+            output_json_number (m, "position"), output_json_text (m, "node"),
+            output_json_text (m, "path"), output_color_start (state), state,
+            output_color_end (state), output_json_has (m, "reason") ? ": " : "",
+            output_json_has (m, "reason") ? output_json_text (m, "reason")
+                                          : "");
     if (json_is_object (rebuild))
       printf ("    rebuild: %s\n", rebuild_text (rebuild, text));
-    if (json_yes (m, "paused"))
+    if (output_json_yes (m, "paused"))
       printf ("    paused: weftctl rebuild resume %s %" PRIu64 " lets its "
               "rebuild go on\n",
-              name, json_number (m, "position"));
-    if (json_has (m, "spare_at"))
-      printf ("    a spare takes its place at %s\n", json_text (m, "spare_at"));
+              name, output_json_number (m, "position"));
+    if (output_json_has (m, "spare_at"))
+      printf ("    a spare takes its place at %s\n",
+              output_json_text (m, "spare_at"));
   }
 }
 
 /* --- For monitoring ------------------------------------------------------ */
 
-/* What monitoring plugins end with, and print first. */
+/* The exit statuses and first words of monitoring plugins. */
 static const struct {
   const char *health, *word;
 } checks[] = {
@@ -67,7 +71,7 @@ print_check (unsigned check, const char *text)
   char *clean = strdup (text ? text : "out of memory");
 
   if (clean) {
-    text_clean (clean);
+    strike_controls (clean);
     for (char *p = clean; (p = strchr (p, '|')) != NULL;) /* ends the text */
       *p = '/';
     printf ("WEFT %s - %s", checks[check].word, clean);
@@ -86,11 +90,11 @@ print_perfdata (const json_t *status)
 
   json_array_foreach (json_object_get (status, "arrays"), i, a) {
     arrays++;
-    exposed += json_number (a, "exposed_bytes");
-    lost += json_number (a, "lost_bytes");
+    exposed += output_json_number (a, "exposed_bytes");
+    lost += output_json_number (a, "lost_bytes");
     json_array_foreach (json_object_get (a, "members"), k, m) {
       members++;
-      out += strcmp (json_text (m, "state"), "in-sync") != 0;
+      out += strcmp (output_json_text (m, "state"), "in-sync") != 0;
       silent += json_is_false (json_object_get (m, "alive"));
       rebuilds += json_is_object (json_object_get (m, "rebuild"));
     }
@@ -115,10 +119,10 @@ check_status (struct ctl *ctl)
     putchar ('\n');
     return CHECK_UNKNOWN;
   }
-  health = json_text (s, "health");
+  health = output_json_text (s, "health");
   while (checks[check].health && strcmp (checks[check].health, health) != 0)
     check++;
-  print_check (check, json_text (s, "verdict"));
+  print_check (check, output_json_text (s, "verdict"));
   print_perfdata (s);
   json_decref (s);
   return (int) check;
@@ -137,18 +141,18 @@ cmd_status (struct ctl *ctl, const struct args *args)
     return check_status (ctl);
   if (!ctl_list (ctl, "/api/v1/status", &s, &r))
     return r;
-  health = json_text (s, "health");
-  printf ("%s%s%s: %s\n", color_start (health), health, color_end (health),
-          json_text (s, "verdict"));
-  printf ("weftd %s at %s, cluster %s\n\n", json_text (s, "version"),
-          ctl->admin_url, json_text (s, "cluster"));
+  health = output_json_text (s, "health");
+  printf ("%s%s%s: %s\n", output_color_start (health), health,
+          output_color_end (health), output_json_text (s, "verdict"));
+  printf ("weftd %s at %s, cluster %s\n\n", output_json_text (s, "version"),
+          ctl->admin_url, output_json_text (s, "cluster"));
   arrays = json_object_get (s, "arrays");
   if (json_array_size (arrays) == 0)
     printf ("no arrays yet; make one by: weftctl array create\n");
   else
-    table_of (arrays, "ARRAY|!STATE|LAYOUT|>MEMBERS|>SIZE|ATTACHED BY",
-              "name|state|layout|members:count|size:size|sessions:writers",
-              NULL, 0);
+    output_table_of (
+      arrays, "ARRAY|!STATE|LAYOUT|>MEMBERS|>SIZE|ATTACHED BY",
+      "name|state|layout|members:count|size:size|sessions:writers", NULL, 0);
   json_array_foreach (arrays, i, a)
     print_troubles (a);
   json_decref (s);

@@ -1,4 +1,4 @@
-/* cmd-user.c: weftctl user, token and audit: who may do what, and who did. */
+/* cmd-user.c: weftctl user and token: users, their roles, and API tokens. */
 
 #include <config.h>
 
@@ -13,8 +13,6 @@
 #define USERS "/api/v1/users"
 #define TOKENS "/api/v1/tokens"
 #define EXPIRES_S_MAX (3660u * 86400)
-#define LIMIT_DEFAULT 50
-#define LIMIT_MAX 100000
 
 static int
 check_role (const char *role)
@@ -46,8 +44,8 @@ rm (struct ctl *ctl, const char *what, const char *name)
 int
 cmd_user_ls (struct ctl *ctl, const struct args *args)
 {
-  return ctl_ls (ctl, USERS, "users", "USER|ROLE|>LOGINS|SINCE",
-                 "name|role|logins:number|created_at", NULL);
+  return ctl_ls (ctl, USERS, "users", "USER|ROLE|>LOGINS|SECOND FACTOR|SINCE",
+                 "name|role|logins:number|totp:yes|created_at", NULL);
 }
 
 int
@@ -65,13 +63,13 @@ cmd_user_add (struct ctl *ctl, const struct args *args)
   if (r == EXIT_OK)
     r = check_role (role);
   if (r == EXIT_OK)
-    r = password_ask (args, true, &password);
+    r = login_ask_password (args, true, &password);
   if (r == EXIT_OK)
     r = ctl_call (ctl, "POST", USERS,
                   json_pack ("{s:s, s:s, s:s}", "name", name, "role", role,
                              "password", password),
                   &user);
-  secret_free (password);
+  config_secret_free (password);
   return ctl_say (ctl, r, user, "user %s (%s) may log in", name,
                   role ? role : "");
 }
@@ -95,7 +93,7 @@ cmd_user_set (struct ctl *ctl, const struct args *args)
   if (r == EXIT_OK && role)
     r = check_role (role);
   if (r == EXIT_OK && new_password)
-    r = password_ask (args, true, &password);
+    r = login_ask_password (args, true, &password);
   if (r == EXIT_OK) {
     body = json_pack ("{s:s*, s:s*}", "role", role, "password", password);
     if (body)
@@ -105,8 +103,45 @@ cmd_user_set (struct ctl *ctl, const struct args *args)
       r = EXIT_USAGE;
     }
   }
-  secret_free (password);
+  config_secret_free (password);
   return ctl_say (ctl, r, user, "user %s is changed", name);
+}
+
+static void
+print_totp (const json_t *reply)
+{
+  const char *name = output_json_text (reply, "name");
+
+  if (output_json_yes (reply, "on"))
+    printf ("%s\n"
+            "user %s needs a code at each login from now on: put this into an "
+            "app for such codes, as the address above or by its secret; it is "
+            "not shown again\n%s\n",
+            output_json_text (reply, "uri"), name,
+            output_json_text (reply, "secret"));
+  else
+    printf ("user %s: logs in by the password alone\n", name);
+}
+
+int
+cmd_user_totp (struct ctl *ctl, const struct args *args)
+{
+  const char *name = args_plain (args, 0), *word = args_plain (args, 1);
+  bool on = strcmp (word, "on") == 0;
+  char path[CTL_PATH_BYTES];
+  json_t *reply = NULL;
+  int r = ctl_path ("a user", name, "/totp", path);
+
+  if (r == EXIT_OK && !on && strcmp (word, "off") != 0) {
+    ctl_error ("user totp %s %s: say on or off", name, word);
+    r = EXIT_USAGE;
+  }
+  if (r == EXIT_OK)
+    r = ctl_call (
+      ctl, "PUT", path,
+      json_pack ("{s:b, s:s*}", "on", on, "code", args_value (args, "code")),
+      &reply);
+  return ctl_show (ctl, r, reply, print_totp);
 }
 
 int
@@ -145,38 +180,11 @@ cmd_token_add (struct ctl *ctl, const struct args *args)
                          json_integer ((json_int_t) expires));
   r = ctl_call (ctl, "POST", TOKENS, body, &token);
   /* The token is alone on standard output, so that it can go into a file. */
-  return ctl_say (ctl, r, token, "%s", json_text (token, "token"));
+  return ctl_say (ctl, r, token, "%s", output_json_text (token, "token"));
 }
 
 int
 cmd_token_rm (struct ctl *ctl, const struct args *args)
 {
   return rm (ctl, "a token", args_plain (args, 0));
-}
-
-/* --- audit ---------------------------------------------------------------- */
-
-static void
-print_audit (const json_t *reply)
-{
-  const json_t *list = json_object_get (reply, "audit");
-  struct table *t = table_new ("AT|WHO|VIA|FROM|ACTION|SUBJECT|>STATUS|>TIMES");
-
-  for (size_t i = json_array_size (list); i-- > 0;)
-    table_cells (
-      t, json_array_get (list, i),
-      "at|who|via|address|action|subject|status:number|times:number");
-  table_print (t, 0);
-}
-
-int
-cmd_audit (struct ctl *ctl, const struct args *args)
-{
-  uint64_t limit = LIMIT_DEFAULT;
-  json_t *reply = NULL;
-  int r = args_number (args, "limit", 1, LIMIT_MAX, &limit);
-
-  if (r == EXIT_OK)
-    r = ctl_pages (ctl, "/api/v1/audit", "audit", limit, &reply);
-  return ctl_show (ctl, r, reply, print_audit);
 }

@@ -28,12 +28,12 @@ wait_for_state (struct ctl *ctl, const struct args *args, const char *what,
                states[0], states[1], states[2]);
     return EXIT_USAGE;
   }
-  ctl_wait_init (ctl, &w, false);
+  wait_init (ctl, &w, false);
   w.name = name;
   w.what = state;
   w.look = look;
   snprintf (w.subject, sizeof w.subject, "%s %s", strchr (what, ' ') + 1, name);
-  return ctl_wait_and_say (ctl, &w, path);
+  return wait_and_say (ctl, &w, path);
 }
 
 /* --- array ---------------------------------------------------------------- */
@@ -46,7 +46,7 @@ find (const json_t *list, const char *name)
   size_t i;
 
   json_array_foreach (list, i, v)
-    if (strcmp (json_text (v, "name"), name) == 0)
+    if (strcmp (output_json_text (v, "name"), name) == 0)
       return v;
   return NULL;
 }
@@ -55,7 +55,7 @@ static int
 look_at_array (struct wait *w, const json_t *reply, bool *done)
 {
   const json_t *array = find (json_object_get (reply, "arrays"), w->name);
-  const char *state = json_text (array, "state");
+  const char *state = output_json_text (array, "state");
   uint64_t total = 0, todo = 0;
   unsigned not_in_sync = 0;
   json_t *m;
@@ -64,10 +64,10 @@ look_at_array (struct wait *w, const json_t *reply, bool *done)
   json_array_foreach (json_object_get (array, "members"), i, m) {
     const json_t *rebuild = json_object_get (m, "rebuild");
 
-    not_in_sync += strcmp (json_text (m, "state"), "in-sync") != 0 ||
-                   json_has (m, "next_disk");
-    total += json_number (rebuild, "total_bytes");
-    todo += json_number (rebuild, "todo_bytes");
+    not_in_sync += strcmp (output_json_text (m, "state"), "in-sync") != 0 ||
+                   output_json_has (m, "next_disk");
+    total += output_json_number (rebuild, "total_bytes");
+    todo += output_json_number (rebuild, "todo_bytes");
   }
   if (strcmp (w->what, "gone") == 0)
     *done = array == NULL;
@@ -82,12 +82,12 @@ look_at_array (struct wait *w, const json_t *reply, bool *done)
             strcmp (state, "deleting") != 0;
   snprintf (w->now, sizeof w->now, "%s, %u of %zu members not in-sync", state,
             not_in_sync, json_array_size (json_object_get (array, "members")));
-  if (json_has (array, "waits_for"))
-    text_add (w->now, sizeof w->now, ", waits for %s",
-              json_text (array, "waits_for"));
+  if (output_json_has (array, "waits_for"))
+    output_text_add (w->now, sizeof w->now, ", waits for %s",
+                     output_json_text (array, "waits_for"));
   if (!*done)
     progress_show (&w->progress, w->subject,
-                   todo > total ? -1 : permille_of (total - todo, total),
+                   todo > total ? -1 : output_permille_of (total - todo, total),
                    w->now, w->now);
   return EXIT_OK;
 }
@@ -107,7 +107,7 @@ static int
 look_at_node (struct wait *w, const json_t *reply, bool *done)
 {
   const json_t *node = find (json_object_get (reply, "nodes"), w->name);
-  bool alive = json_yes (node, "alive");
+  bool alive = output_json_yes (node, "alive");
 
   /* A node that has never been heard of may still come. */
   if (strcmp (w->what, "alive") == 0)
@@ -115,15 +115,15 @@ look_at_node (struct wait *w, const json_t *reply, bool *done)
   else if (strcmp (w->what, "silent") == 0)
     *done = !alive;
   else
-    *done = json_yes (node, "drained");
+    *done = output_json_yes (node, "drained");
   snprintf (w->now, sizeof w->now, "%s%s",
             node == NULL ? "never heard of"
             : alive      ? "alive"
                          : "silent",
-            json_yes (node, "draining") ? ", draining" : "");
-  if (json_has (node, "waits"))
-    text_add (w->now, sizeof w->now, ", waits for %s",
-              json_text (node, "waits"));
+            output_json_yes (node, "draining") ? ", draining" : "");
+  if (output_json_has (node, "waits"))
+    output_text_add (w->now, sizeof w->now, ", waits for %s",
+                     output_json_text (node, "waits"));
   if (!*done)
     progress_show (&w->progress, w->subject, -1, w->now, w->now);
   return EXIT_OK;
@@ -144,7 +144,7 @@ static int
 look_at_job (struct wait *w, const json_t *job, bool *done)
 {
   char text[JOB_TEXT_BYTES], about[JOB_TEXT_BYTES];
-  const char *state = json_text (job, "state");
+  const char *state = output_json_text (job, "state");
 
   job_text (job, text);
   if (strcmp (state, "failed") == 0) {
@@ -153,7 +153,8 @@ look_at_job (struct wait *w, const json_t *job, bool *done)
   }
   *done = strcmp (state, "done") == 0;
   snprintf (w->now, sizeof w->now, "%s", text);
-  snprintf (about, sizeof about, "%s %s", state, json_text (job, "waits"));
+  snprintf (about, sizeof about, "%s %s", state,
+            output_json_text (job, "waits"));
   if (!*done)
     progress_show (&w->progress, w->subject, job_permille (job), about, text);
   return EXIT_OK;
@@ -168,11 +169,11 @@ ctl_wait_job (struct ctl *ctl, const char *id)
 
   if (r != EXIT_OK)
     return r;
-  ctl_wait_init (ctl, &w, false);
+  wait_init (ctl, &w, false);
   w.what = "done";
   w.look = look_at_job;
   snprintf (w.subject, sizeof w.subject, "job %s", id);
-  return ctl_wait_and_say (ctl, &w, path);
+  return wait_and_say (ctl, &w, path);
 }
 
 int

@@ -27,7 +27,7 @@ extern command_run cmd_job_ls, cmd_job_show;
 extern command_run cmd_wait_array, cmd_wait_node, cmd_wait_job;
 extern command_run cmd_setup, cmd_login, cmd_logout, cmd_whoami;
 extern command_run cmd_user_ls, cmd_user_add, cmd_user_set, cmd_user_password;
-extern command_run cmd_user_rm;
+extern command_run cmd_user_rm, cmd_user_totp;
 extern command_run cmd_token_ls, cmd_token_add, cmd_token_rm, cmd_audit;
 extern command_run cmd_report, cmd_map, cmd_attach, cmd_detach, cmd_complete;
 

@@ -1,10 +1,10 @@
-/* complete.c: what may stand where the cursor is, for the shell
- * (completion/weftctl): `weftctl complete -- WORD...`.  The words are those
- * behind `weftctl`, the last one as far as it is typed.
+/* complete.c: the shell's completion (completion/weftctl): prints the words
+ * that fit at the cursor.  `weftctl complete -- WORD...` gets the words behind
+ * `weftctl`, the last one as far as it is typed.
  *
- * What an argument or an option's value is called in the help says what may
- * stand there: ARRAY is the name of an array, and weftd is asked for those.  A
- * lone "/" stands for files, which the shell knows itself.
+ * The help's name for an argument or an option's value says what fits there:
+ * for ARRAY, weftd is asked for the names of arrays.  A lone "/" stands for
+ * files, which the shell completes itself.
  */
 
 #include <config.h>
@@ -29,9 +29,9 @@ struct complete {
   unsigned plain;            /* arguments before this one */
 };
 
-/* A word goes into the command line of an administrator, who presses Enter, and a
- * disk's path is whatever its node says: so only what no shell takes for anything
- * but a plain word, and no other program for an option.
+/* A word goes into the command line of an administrator, who presses Enter, and
+ * a disk's path is chosen by its node: so only plain words that no shell
+ * interprets, and that no program takes for an option.
  */
 static bool
 is_plain (const char *word)
@@ -61,8 +61,8 @@ offer_words (const struct complete *c, const char *words)
 {
   char *copy = strdup (words), *save, *word;
 
-  for (word = copy ? strtok_r (copy, " ", &save) : NULL; word;
-       word = strtok_r (NULL, " ", &save))
+  for (word = copy ? strtok_r (copy, " ,", &save) : NULL; word;
+       word = strtok_r (NULL, " ,", &save))
     offer (c, word);
   free (copy);
 }
@@ -116,8 +116,8 @@ offer_live (const struct complete *c, const char *kind)
       offer (c, json_string_value (json_object_get (v, lists[i].key)));
       /* A disk has another name: NODE:PATH. */
       if (strcmp (kind, "DISK") != 0 ||
-          asprintf (&place, "%s:%s", json_text (v, "node"),
-                    json_text (v, "path")) == -1)
+          asprintf (&place, "%s:%s", output_json_text (v, "node"),
+                    output_json_text (v, "path")) == -1)
         continue;
       offer (c, place);
       free (place);
@@ -131,7 +131,7 @@ offer_live (const struct complete *c, const char *kind)
 static const struct {
   const char *kind, *words;
 } fixed[] = {
-  { "LAYOUT", "raid-x raid-10 chained rotated raid-1 raid-0" },
+  { "LAYOUT", LAYOUT_NAMES },
   { "PROTOCOL", "async-client sync-client" },
   { "ROLE", "viewer admin" },
   { "SEVERITY", "info warning error" },
@@ -234,10 +234,10 @@ take_word (struct complete *c, const char *word)
   }
   else if (c->noun == NULL) {
     c->noun = word;
-    c->command = command_find (c->ctl->commands, word, NULL);
+    c->command = option_find_command (c->ctl->commands, word, NULL);
   }
   else
-    c->command = command_find (c->ctl->commands, c->noun, word);
+    c->command = option_find_command (c->ctl->commands, c->noun, word);
 }
 
 int

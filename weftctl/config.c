@@ -1,4 +1,4 @@
-/* config.c: where weftd is, and who we are.
+/* config.c: the address of weftd, and the user's token.
  *
  * A setting is taken from the command line, else from the environment, else
  * from /etc/weft/weft.conf: lines of NAME=VALUE as systemd reads them for a
@@ -10,8 +10,13 @@
  *   # NAME URL
  *
  * with the token's name in weftd's list, and the weftd that gave it: it is sent
- * to no other.  Secrets are never words of a command line, where every user of
- * the host could read them.
+ * to no other.  ~/.config/weft/device-USER has the same form, with the user's name.
+ * Its secret goes with the next login, and tells weftd that this user has
+ * logged in here before.  Several users of weftd may share a home directory, so each
+ * has a file.  Nothing is written in another user's home directory (common/folder.h).
+ *
+ * Secrets are never words of a command line, where every user of the host could
+ * read them.
  */
 
 #include <config.h>
@@ -24,12 +29,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/folder.h"
 #include "ctl.h"
 
 #define CONF_FILE "/etc/weft/weft.conf"
 #define FILE_BYTES_MAX 65536
 
-/* What config_load found in the file; lives as long as weftctl. */
+/* The text of the file for config_load; lives as long as weftctl. */
 static char *conf_text;
 
 /* --- Files ---------------------------------------------------------------- */
@@ -66,7 +72,7 @@ read_small (const char *path, mode_t *mode)
 }
 
 void
-secret_free (char *secret)
+config_secret_free (char *secret)
 {
   if (secret)
     explicit_bzero (secret, strlen (secret));
@@ -74,7 +80,7 @@ secret_free (char *secret)
 }
 
 int
-secret_read (const char *path, char **secret)
+config_secret_read (const char *path, char **secret)
 {
   mode_t mode = 0;
   char *text = read_small (path, &mode);
@@ -86,7 +92,7 @@ secret_read (const char *path, char **secret)
     return EXIT_USAGE;
   }
   if (S_ISREG (mode) && mode & S_IRWXO) {
-    secret_free (text);
+    config_secret_free (text);
     ctl_error ("%s: everybody on this host may use it; make it private by: "
                "chmod 600 %s",
                path, path);
@@ -176,19 +182,44 @@ config_load (struct ctl *ctl)
 
 #define LOGIN_PATH_BYTES 4096
 
+/* user: of a device; else NULL. */
 static bool
-login_path (char path[LOGIN_PATH_BYTES])
+login_path (const char *what, const char *user, char path[LOGIN_PATH_BYTES])
 {
   const char *config = getenv ("XDG_CONFIG_HOME"), *home = getenv ("HOME");
+  bool is_set = config && config[0] == '/';
+  const char *base = is_set ? config : home;
   int n;
 
-  if (config && config[0] == '/')
-    n = snprintf (path, LOGIN_PATH_BYTES, "%s/weft/token", config);
-  else if (home && home[0] == '/')
-    n = snprintf (path, LOGIN_PATH_BYTES, "%s/.config/weft/token", home);
-  else
+  if (base == NULL || base[0] != '/')
     return false;
+  n = snprintf (path, LOGIN_PATH_BYTES, "%s%s/weft/%s%s%s", base,
+                is_set ? "" : "/.config", what, user ? "-" : "",
+                user ? user : "");
   return n > 0 && n < LOGIN_PATH_BYTES;
+}
+
+/* Open the folder of what is at this path, whose name there is put into name.  Folders
+ * that are missing are made, readable for nobody else.
+ */
+static int
+login_folder (char *path, char name[FOLDER_NAME_BYTES], char *why,
+              size_t why_size)
+{
+  for (char *p = strchr (path + 1, '/'); p; p = strchr (p + 1, '/')) {
+    int at;
+
+    if (p[-1] == '/')
+      continue;
+    *p = '\0';
+    at = folder_find (path, name, why, why_size);
+    *p = '/';
+    if (at == -1)
+      return -1;
+    mkdirat (at, name, 0700);
+    close (at);
+  }
+  return folder_find (path, name, why, why_size);
 }
 
 /* The name in "# NAME URL", where the URL is that of our weftd. */
@@ -209,23 +240,25 @@ login_name (const struct ctl *ctl, const char *line)
   return end[strspn (end, "\n")] == '\0' ? strndup (line, n) : NULL;
 }
 
-/* Its token and name for our weftd; both NULL where there is none. */
+/* Its secret and name for our weftd; both NULL where there is none. */
 static void
-login_read (const struct ctl *ctl, char **token, char **name)
+login_read (const struct ctl *ctl, const char *what, const char *user,
+            char **secret, char **name)
 {
   char path[LOGIN_PATH_BYTES], *text = NULL;
   size_t first;
   mode_t mode;
 
-  *token = *name = NULL;
-  if (login_path (path) && (text = read_small (path, &mode)) != NULL) {
+  *secret = *name = NULL;
+  if (login_path (what, user, path) &&
+      (text = read_small (path, &mode)) != NULL) {
     first = strcspn (text, "\n");
     if (text[first] == '\n')
       *name = login_name (ctl, text + first + 1);
     if (*name)
-      *token = strndup (text, first);
+      *secret = strndup (text, first);
   }
-  secret_free (text);
+  config_secret_free (text);
 }
 
 int
@@ -234,8 +267,8 @@ config_token (const struct ctl *ctl, char **token)
   char *name;
 
   if (ctl->token_file)
-    return secret_read (ctl->token_file, token);
-  login_read (ctl, token, &name);
+    return config_secret_read (ctl->token_file, token);
+  login_read (ctl, CONFIG_TOKEN, NULL, token, &name);
   free (name);
   return EXIT_OK;
 }
@@ -245,49 +278,95 @@ config_login_name (const struct ctl *ctl)
 {
   char *token, *name;
 
-  login_read (ctl, &token, &name);
-  secret_free (token);
+  login_read (ctl, CONFIG_TOKEN, NULL, &token, &name);
+  config_secret_free (token);
   return name;
 }
 
-int
-config_login_save (const struct ctl *ctl, const char *name, const char *token)
+char *
+config_device (const struct ctl *ctl, const char *user)
 {
-  char path[LOGIN_PATH_BYTES], temporary[LOGIN_PATH_BYTES + 8];
-  bool ok = false;
-  FILE *f = NULL;
-  int fd = -1;
+  char *secret, *had;
 
-  if (!login_path (path)) {
+  login_read (ctl, CONFIG_DEVICE, user, &secret, &had);
+  free (had);
+  return secret;
+}
+
+/* The same of what a login leaves behind; -1: said why not. */
+static int
+login_open (const char *what, const char *user, char path[LOGIN_PATH_BYTES],
+            char name[FOLDER_NAME_BYTES])
+{
+  char why[512];
+  int folder;
+
+  if (!login_path (what, user, path)) {
     ctl_error ("there is no home directory to keep a token in: set HOME");
+    return -1;
+  }
+  folder = login_folder (path, name, why, sizeof why);
+  if (folder == -1)
+    ctl_error ("%s: the %s cannot be kept: %s; or set HOME to this user's "
+               "home directory",
+               path, what, why);
+  return folder;
+}
+
+int
+config_login_check (void)
+{
+  char path[LOGIN_PATH_BYTES], name[FOLDER_NAME_BYTES];
+  int folder = login_open (CONFIG_TOKEN, NULL, path, name);
+
+  if (folder != -1)
+    close (folder);
+  return folder == -1 ? EXIT_FAILED : EXIT_OK;
+}
+
+int
+config_login_save (const struct ctl *ctl, const char *what, const char *name,
+                   const char *secret)
+{
+  char path[LOGIN_PATH_BYTES], file[FOLDER_NAME_BYTES];
+  char temporary[FOLDER_NAME_BYTES + 16];
+  int fd, folder = login_open (
+            what, strcmp (what, CONFIG_DEVICE) == 0 ? name : NULL, path, file);
+  bool ok = false;
+  FILE *f;
+
+  if (folder == -1)
     return EXIT_FAILED;
-  }
-  /* The directories that lead there are readable for nobody else. */
-  for (char *p = strchr (path + 1, '/'); p; p = strchr (p + 1, '/')) {
-    *p = '\0';
-    mkdir (path, 0700);
-    *p = '/';
-  }
-  snprintf (temporary, sizeof temporary, "%s.XXXXXX", path);
-  fd = mkostemp (temporary, O_CLOEXEC); /* with mode 0600 */
+  snprintf (temporary, sizeof temporary, "%.230s.%d", file, (int) getpid ());
+  fd = folder_create (folder, temporary, 0600);
   if (fd != -1 && (f = fdopen (fd, "w")) != NULL) {
-    ok = fprintf (f, "%s\n# %s %s\n", token, name, ctl->admin_url) > 0 &&
+    ok = fprintf (f, "%s\n# %s %s\n", secret, name, ctl->admin_url) > 0 &&
          fflush (f) == 0 && fsync (fd) == 0;
-    ok = fclose (f) == 0 && ok && rename (temporary, path) == 0;
+    ok = fclose (f) == 0 && ok &&
+         renameat (folder, temporary, folder, file) == 0;
   }
+  else if (fd != -1)
+    close (fd);
   if (!ok) {
-    ctl_error ("%s: %s; the token could not be kept", path, strerror (errno));
+    ctl_error ("%s: %s; the %s could not be kept", path, strerror (errno),
+               what);
     if (fd != -1)
-      unlink (temporary);
+      unlinkat (folder, temporary, 0);
   }
+  close (folder);
   return ok ? EXIT_OK : EXIT_FAILED;
 }
 
 void
 config_login_remove (void)
 {
-  char path[LOGIN_PATH_BYTES];
+  char path[LOGIN_PATH_BYTES], name[FOLDER_NAME_BYTES], why[512];
+  int folder = login_path (CONFIG_TOKEN, NULL, path)
+                 ? folder_find (path, name, why, sizeof why)
+                 : -1;
 
-  if (login_path (path))
-    unlink (path);
+  if (folder == -1)
+    return;
+  unlinkat (folder, name, 0);
+  close (folder);
 }

@@ -1,24 +1,24 @@
 /* ctl.h: weftctl, the command line of Weft: a noun, then a verb.
  *
- *   weftctl.c    main
- *   commands.c   the list of commands and their options
- *   options.c    the command line, and the help that is made of the same list
- *   args.c       what was given: numbers, times, sizes, names
- *   complete.c   and what the shell may complete it with
- *   config.c     where weftd is, and who we are: file, environment, tokens
- *   call.c       calls to weftd; what asks before it changes something
- *   say.c        what went wrong
- *   output.c     tables, sizes, times, questions
- *   progress.c   how far something is, on a terminal or in a pipe
- *   wait.c       asking again and again until something is so
- *   cmd-NOUN.c   a noun's verbs
- *   device.c     block devices over an NBD URI: nbd-client, or nbdfuse + loop
- *   record.c     what `attach` did on this host, so that `detach` can undo it
- *   process.c    other programs
+ *   weftctl.c      main
+ *   commands.c     the list of commands and their options
+ *   options.c      the command line, and the help from the same list
+ *   args.c         arguments: numbers, times, sizes, names
+ *   complete.c     the shell's completion
+ *   config.c       the address of weftd and the user: file, environment, tokens
+ *   call.c         calls to weftd; asks before a change
+ *   say.c          error messages
+ *   output.c       tables, sizes, times, questions
+ *   progress.c     progress, on a terminal or in a pipe
+ *   wait.c         repeated requests until a condition holds
+ *   cmd-NOUN.c     a noun's verbs
+ *   ctl-device.c   block devices over an NBD URI: nbd-client, or nbdfuse + loop
+ *   record.c       the record of an attach on this host, for `detach`
+ *   ctl-process.c  other programs
  *
- * A command returns the exit status of the program.  Whoever finds out that
- * something went wrong prints the one line about it (ctl_error) and returns
- * the status; whoever gets a status other than EXIT_OK passes it on.
+ * A command returns the exit status of the program.  The function that finds an
+ * error prints its one line (ctl_error) and returns the status; every caller
+ * passes a status other than EXIT_OK on.
  */
 
 #ifndef WEFT_CTL_H
@@ -45,7 +45,7 @@ enum exit_status {
 struct admin;
 struct command;
 
-/* What holds for every command. */
+/* The common data of every command. */
 struct ctl {
   const char *admin_url, *tls_dir, *token_file, *node; /* NULL: not given */
   const struct command *commands;                      /* all that there are */
@@ -72,7 +72,7 @@ typedef int command_run (struct ctl *ctl, const struct args *args);
 
 struct option {
   const char *name;  /* without the dashes */
-  const char *value; /* what stands for its value in the help; NULL: a switch */
+  const char *value; /* the name of its value in the help; NULL: a switch */
   const char *help;
 };
 
@@ -103,8 +103,8 @@ extern const struct option general_options[];
 /* NULL: there is none; verb is NULL for a noun that says it all. */
 const struct option *option_find (const struct option *options,
                                   const char *name, size_t length);
-const struct command *command_find (const struct command *all, const char *noun,
-                                    const char *verb);
+const struct command *option_find_command (const struct command *all,
+                                           const char *noun, const char *verb);
 /* An option that says where weftd is.  False: it is none of these. */
 bool option_take (struct ctl *ctl, const struct option *option,
                   const char *value);
@@ -131,10 +131,10 @@ int args_stripes (const struct args *args, uint64_t *groups,
                   uint64_t *unit_bytes);
 
 /* A text as a part of a URL; to be freed. */
-char *url_escape (const char *text);
+char *ctl_escape_url (const char *text);
 
 /* A size: 65536, 64K, 1.5G.  -1 when it is none or isn't whole bytes. */
-int size_parse (const char *text, uint64_t *bytes);
+int ctl_parse_size (const char *text, uint64_t *bytes);
 
 /* Checked before a name becomes part of a URL or a path: that of "an array". */
 int ctl_check_name (const char *what, const char *name);
@@ -150,30 +150,38 @@ int ctl_path (const char *what, const char *name, const char *more,
 /* Fill in what the command line has left open.  EXIT_OK, or said why not. */
 int config_load (struct ctl *ctl);
 
-/* The token to call weftd with, to be freed, or NULL: none.  EXIT_OK, or said
- * why the one that was named is of no use.
+/* The token for calls to weftd, to be freed, or NULL: none.  EXIT_OK, or an
+ * error message says why the named one is not valid.
  */
 int config_token (const struct ctl *ctl, char **token);
 
-/* What `login` leaves behind, for this weftd alone.  EXIT_OK, or said why not.
- * The name is that of the token in weftd's list.
+/* The files of `login`, for this weftd alone: a token, whose name is that in
+ * weftd's list, and the device by which weftd knows this user here, whose name
+ * is the user's.
  */
-int config_login_save (const struct ctl *ctl, const char *name,
-                       const char *token);
+#define CONFIG_TOKEN "token"
+#define CONFIG_DEVICE "device"
+/* May they be written in this home directory?  EXIT_OK, or said why not. */
+int config_login_check (void);
+/* EXIT_OK, or said why not. */
+int config_login_save (const struct ctl *ctl, const char *what,
+                       const char *name, const char *secret);
+/* The device of this user that is left behind, to be freed; NULL: none for this weftd. */
+char *config_device (const struct ctl *ctl, const char *user);
 /* The name of the token that is left behind: NULL, none for this weftd. */
 char *config_login_name (const struct ctl *ctl);
 void config_login_remove (void);
 
-/* The first line of a file that holds a secret; to be freed with secret_free.
+/* The first line of a file that holds a secret; to be freed with config_secret_free.
  * EXIT_OK, or said why not.
  */
-int secret_read (const char *path, char **secret);
-void secret_free (char *secret);
+int config_secret_read (const char *path, char **secret);
+void config_secret_free (char *secret);
 /* A password by --password-file, or asked for on the terminal. */
-int password_ask (const struct args *args, bool twice, char **password);
+int login_ask_password (const struct args *args, bool twice, char **password);
 /* A new secret: of the file that `option` names, or typed twice; `what` names it. */
-int secret_ask_twice (const struct args *args, const char *option,
-                      const char *question, const char *what, char **secret);
+int login_ask_twice (const struct args *args, const char *option,
+                     const char *question, const char *what, char **secret);
 
 /* call.c */
 
@@ -194,9 +202,9 @@ int ctl_call (struct ctl *ctl, const char *method, const char *path,
 int ctl_unreachable (struct ctl *ctl);
 int ctl_try (struct ctl *ctl, const char *method, const char *path,
              json_t *body, json_t **reply);
-/* The end of a command.  With EXIT_OK its reply is shown, as --json has it or by
- * `print`, or said in a line; with --dry-run there is none, and nothing is said.
- * The reply is taken over; returns `status`.
+/* The end of a command.  With EXIT_OK its reply is shown, as --json has it or
+ * by `print`, or printed in a line; with --dry-run there is none, and nothing
+ * is printed.  The reply is taken over; returns `status`.
  */
 int ctl_show (const struct ctl *ctl, int status, json_t *reply,
               void (*print) (const json_t *reply));
@@ -220,9 +228,10 @@ int ctl_pages (struct ctl *ctl, const char *path, const char *key,
 int ctl_get (struct ctl *ctl, const char *what, const char *name,
              const char *more, json_t **reply);
 
-/* Make a change that may cost something: weftd says in sentences what, they are
- * shown, and the name that weftd gives is to be typed.  With --yes neither is
- * done; with --dry-run that is all, and *reply is NULL.  The body is taken over.
+/* Make a change that may cost something: weftctl prints weftd's sentences about
+ * the effects, and the user types the name that weftd gives.  With --yes
+ * neither is done; with --dry-run nothing else is done, and *reply is NULL. The
+ * body is taken over.
  */
 int ctl_change (struct ctl *ctl, const char *method, const char *path,
                 json_t *body, json_t **reply);
@@ -232,12 +241,12 @@ int ctl_change (struct ctl *ctl, const char *method, const char *path,
 int ctl_preflight (struct ctl *ctl, const char *method, const char *path,
                    json_t *body, json_t **preflight);
 int ctl_confirm (struct ctl *ctl, const char *name);
-/* The same by a question of yes or no about an array: what it is not where nobody
- * says yes ("made"), and what --yes is for ("make it").
+/* The same by a question of yes or no about an array: the result that is
+ * missing without a yes ("made"), and the purpose of --yes ("make it").
  */
 int ctl_confirm_yes (const struct ctl *ctl, const char *array,
                      const char *question, const char *done, const char *to_do);
-/* The same where nothing is to be found out: a caller is to be shut out. */
+/* The same without a preflight: a caller is shut out. */
 int ctl_confirm_shut_out (struct ctl *ctl, const char *what, const char *name);
 
 /* say.c */
@@ -266,11 +275,11 @@ int ctl_find_disk (struct ctl *ctl, const char *text,
 int ctl_member_path (const struct args *args, const char *verb,
                      unsigned *member, char path[CTL_PATH_BYTES]);
 
-/* Who may attach an array: "n1,n2:ro,n3:failover" put into the request that makes it;
- * and a line of what weftd says.
+/* The nodes that may attach an array: "n1,n2:ro,n3:failover" put into the
+ * request that makes it; and a line of weftd's list.
  */
-int allow_request (const char *text, json_t *request);
-void allow_print (const json_t *array);
+int array_allow_request (const char *text, json_t *request);
+void array_allow_print (const json_t *array);
 
 /* The path of the API for a job; a word about how far it is, and thousandths
  * (-1: nobody knows).

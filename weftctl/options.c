@@ -82,7 +82,8 @@ struct parse {
 };
 
 const struct command *
-command_find (const struct command *all, const char *noun, const char *verb)
+option_find_command (const struct command *all, const char *noun,
+                     const char *verb)
 {
   for (const struct command *c = all; c->noun; c++)
     if (strcmp (c->noun, noun) == 0 &&
@@ -99,8 +100,8 @@ verbs_of (const struct command *all, const char *noun, char *text, size_t size)
   for (const struct command *c = all; c->noun && c->help; c++)
     if (noun == NULL ? c == all || strcmp (c->noun, c[-1].noun) != 0
                      : strcmp (c->noun, noun) == 0)
-      text_add (text, size, "%s%s", *text ? ", " : "",
-                noun ? c->verb : c->noun);
+      output_text_add (text, size, "%s%s", *text ? ", " : "",
+                       noun ? c->verb : c->noun);
 }
 
 /* A word that is no option: the noun, the verb, or a plain argument. */
@@ -119,11 +120,11 @@ parse_word (struct parse *p, const char *word)
       return EXIT_USAGE;
     }
     p->noun = word;
-    p->command = command_find (p->ctl->commands, word, NULL);
+    p->command = option_find_command (p->ctl->commands, word, NULL);
     return EXIT_OK;
   }
   if (p->command == NULL) {
-    p->command = command_find (p->ctl->commands, p->noun, word);
+    p->command = option_find_command (p->ctl->commands, p->noun, word);
     if (p->command == NULL) {
       verbs_of (p->ctl->commands, p->noun, known, sizeof known);
       ctl_error ("%s %s: no such verb; there are: %s", p->noun, word, known);

@@ -10,6 +10,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "common/strike.h"
 #include "output.h"
 
 static bool colors;
@@ -38,7 +39,7 @@ static const struct {
 };
 
 const char *
-color_start (const char *state)
+output_color_start (const char *state)
 {
   if (colors)
     for (size_t i = 0; i < sizeof state_colors / sizeof state_colors[0]; i++)
@@ -48,9 +49,9 @@ color_start (const char *state)
 }
 
 const char *
-color_end (const char *state)
+output_color_end (const char *state)
 {
-  return *color_start (state) ? "\033[0m" : "";
+  return *output_color_start (state) ? "\033[0m" : "";
 }
 
 /* --- Tables -------------------------------------------------------------- */
@@ -71,21 +72,10 @@ need (void *p)
   return p;
 }
 
-void
-text_clean (char *text)
-{
-  for (unsigned char *p = (unsigned char *) text; *p; p++)
-    if (*p < ' ' || *p == 0x7f)
-      *p = '?';
-    /* C1 controls are two bytes in UTF-8. */
-    else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
-      p[0] = p[1] = '?';
-}
-
 static void
 table_put (struct table *t, char *text)
 {
-  text_clean (text);
+  strike_controls (text);
   if (t->cells == t->room) {
     t->room = t->room ? 2 * t->room : 64;
     t->cell = need (reallocarray (t->cell, t->room, sizeof *t->cell));
@@ -94,7 +84,7 @@ table_put (struct table *t, char *text)
 }
 
 struct table *
-table_new (const char *headings)
+output_table_new (const char *headings)
 {
   struct table *t = need (calloc (1, sizeof *t));
   const char *p = headings;
@@ -115,7 +105,7 @@ table_new (const char *headings)
 }
 
 void
-table_cell (struct table *t, const char *format, ...)
+output_table_cell (struct table *t, const char *format, ...)
 {
   char *text;
   va_list ap;
@@ -133,13 +123,14 @@ table_part (struct table *t, const json_t *session)
   const json_t *part = json_object_get (session, "part");
   char offset[SIZE_TEXT_BYTES], length[SIZE_TEXT_BYTES];
 
-  if (json_yes (session, "leases"))
-    table_cell (t, "leases");
+  if (output_json_yes (session, "leases"))
+    output_table_cell (t, "leases");
   else if (json_is_object (part))
-    table_cell (t, "%s+%s", size_text (json_number (part, "offset"), offset),
-                size_text (json_number (part, "length"), length));
+    output_table_cell (
+      t, "%s+%s", output_size (output_json_number (part, "offset"), offset),
+      output_size (output_json_number (part, "length"), length));
   else
-    table_cell (t, "-");
+    output_table_cell (t, "-");
 }
 
 static void
@@ -150,14 +141,14 @@ table_writers (struct table *t, const json_t *sessions)
   size_t i;
 
   json_array_foreach (sessions, i, s)
-    if (strcmp (json_text (s, "mode"), "ro") != 0)
-      text_add (text, sizeof text, "%s%s", text[0] ? ", " : "",
-                json_text (s, "node"));
-  table_cell (t, "%s", text[0] ? text : "-");
+    if (strcmp (output_json_text (s, "mode"), "ro") != 0)
+      output_text_add (text, sizeof text, "%s%s", text[0] ? ", " : "",
+                       output_json_text (s, "node"));
+  output_table_cell (t, "%s", text[0] ? text : "-");
 }
 
 void
-table_cells (struct table *t, const json_t *object, const char *keys)
+output_table_cells (struct table *t, const json_t *object, const char *keys)
 {
   char *copy = need (strdup (keys)), *save, text[SIZE_TEXT_BYTES];
 
@@ -174,23 +165,25 @@ table_cells (struct table *t, const json_t *object, const char *keys)
       o = json_object_get (o, key);
       key = inner;
     }
-    n = json_number (o, key);
+    n = output_json_number (o, key);
     if (kind == NULL)
-      table_cell (t, "%s", json_text (o, key));
+      output_table_cell (t, "%s", output_json_text (o, key));
     else if (strcmp (kind, "size") == 0)
-      table_cell (t, "%s", size_text (n, text));
+      output_table_cell (t, "%s", output_size (n, text));
+    else if (strcmp (kind, "yes") == 0)
+      output_table_cell (t, "%s", output_json_yes (o, key) ? "yes" : "no");
     else if (strcmp (kind, "rate") == 0)
-      table_cell (t, "%s", rate_text (n, text));
+      output_table_cell (t, "%s", output_rate (n, text));
     else if (strcmp (kind, "age") == 0)
-      table_cell (t, "%s", age_text (n, text));
+      output_table_cell (t, "%s", output_age (n, text));
     else if (strcmp (kind, "count") == 0)
-      table_cell (t, "%zu", json_array_size (json_object_get (o, key)));
+      output_table_cell (t, "%zu", json_array_size (json_object_get (o, key)));
     else if (strcmp (kind, "part") == 0)
       table_part (t, o);
     else if (strcmp (kind, "writers") == 0)
       table_writers (t, json_object_get (o, key));
     else
-      table_cell (t, "%" PRIu64, n);
+      output_table_cell (t, "%" PRIu64, n);
   }
   free (copy);
 }
@@ -207,7 +200,7 @@ text_width (const char *text)
 }
 
 void
-table_print (struct table *t, unsigned indent)
+output_table_print (struct table *t, unsigned indent)
 {
   size_t *widths = need (calloc (t->columns, sizeof *widths));
 
@@ -229,8 +222,8 @@ table_print (struct table *t, unsigned indent)
     if (t->flags[c] == '>')
       printf ("%*s%s%s", pad, "", text, last ? "" : "  ");
     else
-      printf ("%s%s%s%*s", state ? color_start (text) : "", text,
-              state ? color_end (text) : "", last ? 0 : pad + 2, "");
+      printf ("%s%s%s%*s", state ? output_color_start (text) : "", text,
+              state ? output_color_end (text) : "", last ? 0 : pad + 2, "");
     if (last)
       putchar ('\n');
     free (t->cell[i]);
@@ -242,25 +235,26 @@ table_print (struct table *t, unsigned indent)
 }
 
 void
-table_of (const json_t *list, const char *headings, const char *keys,
-          void (*row) (struct table *t, const json_t *item), unsigned indent)
+output_table_of (const json_t *list, const char *headings, const char *keys,
+                 void (*row) (struct table *t, const json_t *item),
+                 unsigned indent)
 {
-  struct table *t = table_new (headings);
+  struct table *t = output_table_new (headings);
   json_t *item;
   size_t i;
 
   json_array_foreach (list, i, item) {
-    table_cells (t, item, keys);
+    output_table_cells (t, item, keys);
     if (row)
       row (t, item);
   }
-  table_print (t, indent);
+  output_table_print (t, indent);
 }
 
 /* --- Texts, sizes and ages ----------------------------------------------- */
 
 void
-text_add (char *text, size_t size, const char *format, ...)
+output_text_add (char *text, size_t size, const char *format, ...)
 {
   size_t used = strlen (text);
   va_list ap;
@@ -271,7 +265,7 @@ text_add (char *text, size_t size, const char *format, ...)
 }
 
 int
-permille_of (uint64_t done, uint64_t total)
+output_permille_of (uint64_t done, uint64_t total)
 {
   return total == 0 || done > total
            ? -1
@@ -279,7 +273,7 @@ permille_of (uint64_t done, uint64_t total)
 }
 
 const char *
-size_text (uint64_t bytes, char text[SIZE_TEXT_BYTES])
+output_size (uint64_t bytes, char text[SIZE_TEXT_BYTES])
 {
   static const char units[] = " KMGTPE";
   unsigned u = 0;
@@ -300,11 +294,11 @@ size_text (uint64_t bytes, char text[SIZE_TEXT_BYTES])
 }
 
 const char *
-size_text_exact (uint64_t bytes, char text[SIZE_TEXT_EXACT_BYTES])
+output_size_exact (uint64_t bytes, char text[SIZE_TEXT_EXACT_BYTES])
 {
   char s[SIZE_TEXT_BYTES];
 
-  size_text (bytes, s);
+  output_size (bytes, s);
   if (bytes < 1024)
     snprintf (text, SIZE_TEXT_EXACT_BYTES, "%s", s);
   else
@@ -313,17 +307,17 @@ size_text_exact (uint64_t bytes, char text[SIZE_TEXT_EXACT_BYTES])
 }
 
 const char *
-rate_text (uint64_t rate, char text[SIZE_TEXT_BYTES])
+output_rate (uint64_t rate, char text[SIZE_TEXT_BYTES])
 {
   if (rate == 0)
     return strcpy (text, "-");
-  size_text (rate, text);
-  text_add (text, SIZE_TEXT_BYTES, "/s");
+  output_size (rate, text);
+  output_text_add (text, SIZE_TEXT_BYTES, "/s");
   return text;
 }
 
 const char *
-age_text (uint64_t ms, char text[AGE_TEXT_BYTES])
+output_age (uint64_t ms, char text[AGE_TEXT_BYTES])
 {
   uint64_t s = ms / 1000;
 
@@ -344,15 +338,29 @@ age_text (uint64_t ms, char text[AGE_TEXT_BYTES])
 /* --- JSON ---------------------------------------------------------------- */
 
 const char *
-json_text (const json_t *object, const char *key)
+output_json_shown (json_t *string)
 {
-  const char *text = json_string_value (json_object_get (object, key));
+  const char *text = json_string_value (string);
+  char *clean;
 
-  return text && *text ? text : "-";
+  if (text == NULL || *text == '\0')
+    return "-";
+  clean = need (strdup (text));
+  strike_controls (clean);
+  if (strcmp (clean, text) != 0)
+    json_string_set_nocheck (string, clean);
+  free (clean);
+  return json_string_value (string);
+}
+
+const char *
+output_json_text (const json_t *object, const char *key)
+{
+  return output_json_shown (json_object_get (object, key));
 }
 
 uint64_t
-json_number (const json_t *object, const char *key)
+output_json_number (const json_t *object, const char *key)
 {
   json_int_t n = json_integer_value (json_object_get (object, key));
 
@@ -360,13 +368,13 @@ json_number (const json_t *object, const char *key)
 }
 
 bool
-json_yes (const json_t *object, const char *key)
+output_json_yes (const json_t *object, const char *key)
 {
   return json_is_true (json_object_get (object, key));
 }
 
 bool
-json_has (const json_t *object, const char *key)
+output_json_has (const json_t *object, const char *key)
 {
   return json_is_string (json_object_get (object, key));
 }
@@ -374,8 +382,23 @@ json_has (const json_t *object, const char *key)
 void
 output_json (const json_t *json)
 {
-  json_dumpf (json, stdout, JSON_INDENT (2) | JSON_ENCODE_ANY);
+  output_json_as (json, JSON_INDENT (2));
+}
+
+void
+output_json_as (const json_t *json, size_t flags)
+{
+  char *text = need (
+    json_dumps (json, flags | JSON_ENCODE_ANY | JSON_ENSURE_ASCII));
+
+  /* Of ASCII, jansson escapes all controls but this one. */
+  for (const char *p = text; *p; p++)
+    if (*p == 0x7f)
+      fputs ("\\u007F", stdout);
+    else
+      putchar (*p);
   putchar ('\n');
+  free (text);
 }
 
 void
@@ -386,12 +409,7 @@ output_lines (const json_t *lines, bool to_stderr)
   size_t i;
 
   json_array_foreach (lines, i, line) {
-    char *text = need (
-      strdup (json_string_value (line) ? json_string_value (line) : ""));
-
-    text_clean (text);
-    fprintf (f, "  %s\n", text);
-    free (text);
+    fprintf (f, "  %s\n", output_json_shown (line));
   }
 }
 
@@ -411,7 +429,7 @@ ask (const char *question, char *line, int size)
 }
 
 int
-ask_yes (const char *question)
+output_ask_yes (const char *question)
 {
   char line[80];
 
@@ -421,7 +439,7 @@ ask_yes (const char *question)
 }
 
 int
-ask_typed (const char *question, const char *expected)
+output_ask_typed (const char *question, const char *expected)
 {
   char line[256];
 
@@ -431,7 +449,7 @@ ask_typed (const char *question, const char *expected)
 }
 
 char *
-ask_word (const char *question, bool secret)
+output_ask_word (const char *question, bool secret)
 {
   struct termios shown, hidden;
   char line[1024], *word;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/strike.h"
 #include "ctl.h"
 #include "output.h"
 #include "progress.h"
@@ -54,7 +55,7 @@ progress_show (struct progress *p, const char *subject, int permille,
   if (p->quiet)
     return;
   snprintf (clean, sizeof clean, "%s", text);
-  text_clean (clean);
+  strike_controls (clean);
   if (p->terminal) {
     show_on_terminal (p, permille, clean);
     return;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct progress {
-  bool quiet; /* nothing is to be shown */
+  bool quiet; /* show nothing */
   bool terminal, shown;
   uint64_t next_line_ms;
   char about[300];

@@ -1,8 +1,8 @@
-/* record.h: what `weftctl attach` did on this host, so that `detach` can undo
- * exactly that.
+/* record.h: the record of an attach on this host, by which `detach` undoes it.
  *
  * An attached array has a directory of its own in the run directory (env
- * WEFT_RUN_DIR, default /run/weft):
+ * WEFT_RUN_DIR, default /run/weftctl), which is of the user who attaches, with mode
+ * 0700, where no other user can replace it (common/folder.h):
  *
  *   ARRAY/attach.json  the record: struct record as JSON
  *   ARRAY/nbd.sock     of the nbdkit that attach started, with nbdkit.pid and
@@ -24,7 +24,7 @@
 #include <jansson.h>
 
 #include "ctl.h"
-#include "process.h"
+#include "ctl-process.h"
 
 enum device_kind {
   DEVICE_NONE,
@@ -41,13 +41,15 @@ struct part {
 struct record {
   const char *name; /* of the array */
   char dir[96];     /* its directory; room in a socket's address is 108 */
+  char socket[112]; /* where systemd listens for clients of the array */
+  int run;          /* a descriptor of the run directory */
   int lock;         /* a descriptor of the directory */
   bool found;       /* there was a record */
 
   bool readonly;
   bool service;          /* by way of the array's service */
   bool leases;           /* beside others, by leases */
-  struct part part;      /* what is written of it, beside others */
+  struct part part;      /* the part that is written, beside others */
   bool unseen;           /* nobody has looked yet what is on the device */
   char uri[512];         /* "": none found yet */
   struct process server; /* the nbdkit that attach started */
@@ -77,9 +79,9 @@ json_t *record_json (const struct record *r);
 const char *record_path (const struct record *r, const char *file,
                          char path[RECORD_PATH_BYTES]);
 
-/* cmd-detach.c: undo all that the record tells of, in reverse order, and
- * remove it.  EXIT_OK, or a status with the reason said; what could not be
- * undone stays recorded.
+/* cmd-detach.c: undo all steps in the record, in reverse order, and remove it.
+ * EXIT_OK, or a status with the reason printed; steps that could not be undone
+ * stay recorded.
  */
 int detach_undo (struct ctl *ctl, struct record *r);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/strike.h"
 #include "base/name.h"
 #include "ctl.h"
 #include "output.h"
@@ -28,7 +29,7 @@ ctl_error (const char *format, ...)
     fputs ("weftctl: out of memory\n", stderr);
     return;
   }
-  text_clean (text);
+  strike_controls (text);
   fprintf (stderr, "weftctl: %s\n", text);
   free (text);
 }

@@ -1,7 +1,7 @@
-/* wait.c: ask weftd again and again until something is so.
+/* wait.c: ask weftd repeatedly until a condition holds.
  *
- * A weftd that is restarted meanwhile is waited for: what it does goes on in
- * the members, and it knows of it afterwards.
+ * If weftd is restarted meanwhile, wait for it: its members go on with the
+ * work, and weftd learns of that afterwards.
  */
 
 #include <config.h>
@@ -37,7 +37,7 @@ silent (struct ctl *ctl, struct wait *w)
 }
 
 int
-ctl_wait (struct ctl *ctl, struct wait *w, const char *path, json_t **reply)
+wait_done (struct ctl *ctl, struct wait *w, const char *path, json_t **reply)
 {
   bool done = false;
   uint64_t now;
@@ -78,16 +78,16 @@ ctl_wait (struct ctl *ctl, struct wait *w, const char *path, json_t **reply)
 }
 
 int
-ctl_wait_and_say (struct ctl *ctl, struct wait *w, const char *path)
+wait_and_say (struct ctl *ctl, struct wait *w, const char *path)
 {
   json_t *reply;
-  int r = ctl_wait (ctl, w, path, &reply);
+  int r = wait_done (ctl, w, path, &reply);
 
   return ctl_say (ctl, r, reply, "%s: %s", w->subject, w->what);
 }
 
 void
-ctl_wait_init (struct ctl *ctl, struct wait *w, bool limited)
+wait_init (struct ctl *ctl, struct wait *w, bool limited)
 {
   memset (w, 0, sizeof *w);
   if (limited || ctl->timeout_given)

@@ -10,7 +10,7 @@
 
 struct wait {
   char subject[100]; /* "array data" */
-  const char *what;  /* what it is to become: "in-sync" */
+  const char *what;  /* the state to wait for: "in-sync" */
   bool quiet;        /* show no progress */
   /* Look at an answer: EXIT_OK, with *done; or it never will be so, said why.
    * Leaves in `now` what it is instead, and shows the progress.
@@ -28,15 +28,15 @@ struct wait {
 };
 
 /* With limited, --timeout holds; without, only when it is given. */
-void ctl_wait_init (struct ctl *ctl, struct wait *w, bool limited);
+void wait_init (struct ctl *ctl, struct wait *w, bool limited);
 
 /* GET path until w->look says that it is done.  EXIT_OK with *reply, the last
  * answer, to be decrefed; or a status with the reason said.
  */
-int ctl_wait (struct ctl *ctl, struct wait *w, const char *path,
-              json_t **reply);
+int wait_done (struct ctl *ctl, struct wait *w, const char *path,
+               json_t **reply);
 
 /* The same, and show the last answer, or say `subject: what`. */
-int ctl_wait_and_say (struct ctl *ctl, struct wait *w, const char *path);
+int wait_and_say (struct ctl *ctl, struct wait *w, const char *path);
 
 #endif /* WEFT_WAIT_H */

@@ -57,7 +57,7 @@ main (int argc, char **argv)
   admin_free (ctl.admin);
   free (args.arg);
   if (fflush (stdout) != 0 || ferror (stdout)) {
-    ctl_error ("standard output: %s; what was printed is not complete",
+    ctl_error ("standard output: %s; the output is incomplete",
                strerror (errno));
     return r == EXIT_OK ? EXIT_FAILED : r;
   }

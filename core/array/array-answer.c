@@ -13,10 +13,10 @@
 
 #include "array-internal.h"
 
-/* Is the answer the member's end?  An error that passes is not; nor is a bad sector,
- * when read; nor are extents that a member does not know, or its disk's silence, of which
- * an older one says nothing; nor that one which joins refuses to be read, when a sign of
- * life was all that was asked.
+/* Does the answer mean that the member is lost?  These errors do not: an error
+ * that passes; a bad sector, when read; extents that a member does not know;
+ * its disk's silence, which an older member does not report; a joining member's
+ * refusal of reads, when only a sign of life was wanted.
  */
 static bool
 fatal (const struct array *a, const struct aio *x, int error)
@@ -33,9 +33,9 @@ fatal (const struct array *a, const struct aio *x, int error)
   return true;
 }
 
-/* An answer has come, or it is certain that none will.  Of a member that was
- * lost since it was asked, only what was read counts: it was in-sync when it
- * read it.
+/* An answer has come, or it is certain that none will.  For a member that was
+ * lost since the request, only an answer to a read counts: it was in-sync when
+ * it read.
  */
 void
 answer_take (struct array *a, struct aio *x, int error)

@@ -1,4 +1,4 @@
-/* array-check.c: what is true of the engine between any two inputs. */
+/* array-check.c: the invariants of the engine between any two inputs. */
 
 #include <config.h>
 
@@ -62,8 +62,7 @@ check_request (const struct array *a, const struct req *q, unsigned places[])
   const struct piece *p;
 
   assert (!q->runnable && q->r->state == q);
-  assert (!request_writes (q->r) || q->r->flags & ARRAY_RECOVER ||
-          array_ours (a, q->r->offset, q->r->length));
+  assert (!request_writes (q->r) || !array_pinned (a) || q->leased);
   TAILQ_FOREACH (p, &q->pieces, link) {
     assert (p->req == q);
     assert (p->place != PIECE_READY);

@@ -1,9 +1,10 @@
-/* array-clear.c: how intent bits fall again (docs/DESIGN.md 5.3).
+/* array-clear.c: how intent bits are cleared (docs/DESIGN.md 5.3).
  *
  * A member sets the bit of an extent before the first write to it.  The array
- * engine has it cleared, since it alone sees all copies: when the extent has been
- * idle, and all copies of what was written to it are stable.  The fewer bits are
- * set when this process dies, the less is to be copied at the next attach.
+ * engine has it cleared, because only the array engine sees all copies: it does
+ * so when the extent has been idle, and all copies of its writes are stable.
+ * The fewer bits are set when this process dies, the less must be copied at the
+ * next attach.
  *
  * We keep two bits for each extent of a member, in chunks that are made when
  * they are first needed.  *recent*: written since the last shift; *rested*:
@@ -12,30 +13,29 @@
  *   resting   for 5 s.  Then, if anything is rested by now:
  *   flushing  unless a FLUSH of the client's that began since the last shift
  *             is done.  Either way, a FLUSH that began after the last write to
- *             what is still rested was answered: it drained the other copies
- *             and flushed both.
+ *             the extents that are still rested was answered: it drained the
+ *             other copies and flushed both.
  *   asking    the rested bits are cleared at their members.  Until a member
  *             has answered, no write to these extents is sent to it.
- *   shift     recent becomes rested; but what is in flight right now is
- *             recent still.
+ *   shift     recent becomes rested; but extents with writes in flight stay
+ *             recent.
  *
- * A rested extent must also be covered by rounds (array-round.c).  So if an old
- * copy of a member's disk is put back later, either the old copy is recognised, or
- * the bits of all that it lacks are still set at its peers.
+ * A rested extent must also be covered by rounds (array-round.c). So if an old
+ * copy of a member's disk is put back later, either the old copy is recognised,
+ * or the bits of all extents that it lacks are still set at its peers.
  *
- * Nothing is cleared while a member is lost or not in-sync: by these bits it finds
- * what it misses.  Nor is anything cleared, until the next attach, once an in-sync
- * member has been given back: it may lack what was written to it and not flushed,
- * or its disk may be an old copy that is too young to be recognised.
+ * No bit is cleared while a member is lost or not in-sync: these bits tell the
+ * member what it misses.  After an in-sync member has been given back, no bit
+ * is cleared until it has joined, or until the next attach: it may lack
+ * unflushed writes, or its disk may be an old copy that is too young to be
+ * recognised.
  *
  * After array_settled bits are cleared whichever session has set them
  * (BATCH_SETTLE): where earlier sessions left bits, the copies are known to be
- * equal.  So it is with a third copy that has joined: it kept a bit wherever a peer
- * had one, and its bit is cleared with the peer's.  Of several writers each has made
- * equal what lies in its part: in an extent that has anything else, another may have
- * left bits, so only our own claim is given up there (BATCH_CLEAR).  So it is everywhere
- * where what we write comes and goes: nobody knows of a whole extent that its copies are
- * equal.
+ * in sync.  A third copy that has joined kept a bit wherever a peer had one,
+ * and its bit is cleared with the peer's.  One of several writers knows of no
+ * whole extent that its copies are in sync: it gives up only its own claim
+ * (BATCH_CLEAR).
  */
 
 #include <config.h>
@@ -45,11 +45,6 @@
 
 #include "array-internal.h"
 #include "format/batch.h"
-
-/* Of several writers, so many extents are looked at for one batch, each of them unit by
- * unit.
- */
-#define LOOKED_AT_MAX 64
 
 void
 clear_init (struct array *a)
@@ -83,7 +78,7 @@ clear_free (struct array *a)
 static bool
 barred (const struct array *a)
 {
-  return a->degraded || a->clear.never || a->stopped;
+  return a->degraded || a->clear.differs || a->stopped;
 }
 
 static void
@@ -169,7 +164,7 @@ clear_holds (const struct array *a, const struct aio *x)
   return false;
 }
 
-/* Everything has its turn: what was written last comes next. */
+/* Each range has its turn: the last writes come next. */
 static void
 shift (struct array *a)
 {
@@ -212,19 +207,6 @@ shift (struct array *a)
     rest (a);
 }
 
-/* May bits fall there that others have left? */
-static bool
-settles (const struct array *a, unsigned member, uint64_t offset,
-         uint64_t length)
-{
-  const struct array_config *c = &a->config;
-
-  return a->clear.settle && !c->leases &&
-         (c->part_length == 0 ||
-          layout_within (a->layout, member, offset, length, c->part_offset,
-                         c->part_length));
-}
-
 /* Take up to a batch of rested extents of a member into m->records.  The last
  * one ends where the layout's use of the member does.
  */
@@ -233,7 +215,9 @@ gather (struct array *a, unsigned member)
 {
   struct clear_member *m = &a->member[member].clear;
   uint64_t bytes = a->clear.extent_bytes, end = a->layout->member_bytes;
-  unsigned looked_at = 0;
+  /* May bits fall that others have left? */
+  enum batch_kind kind = a->clear.settle && !a->config.leases ? BATCH_SETTLE
+                                                              : BATCH_CLEAR;
 
   m->count = 0;
   for (unsigned j = 0; j < a->clear.chunks; j++) {
@@ -245,14 +229,8 @@ gather (struct array *a, unsigned member)
         uint64_t e = (uint64_t) j * CHUNK_EXTENTS + w * 64 + bit;
         uint64_t length = end - e * bytes < bytes ? end - e * bytes : bytes;
         struct batch_record *r = &m->records[m->count];
-        enum batch_kind kind;
 
-        if (a->config.part_length > 0 && looked_at++ == LOOKED_AT_MAX)
-          return;
-        kind = settles (a, member, e * bytes, length) ? BATCH_SETTLE
-                                                      : BATCH_CLEAR;
-        if (m->count > 0 && r[-1].kind == kind &&
-            r[-1].offset + r[-1].length == e * bytes)
+        if (m->count > 0 && r[-1].offset + r[-1].length == e * bytes)
           r[-1].length += length;
         else if (m->count == BATCH_RECORDS_MAX)
           return;
@@ -292,7 +270,8 @@ ask (struct array *a, unsigned member)
   m->asked = x;
 }
 
-/* What has rested is stable: clear it, then what was written since rests. */
+/* The rested extents are stable: clear their bits, then the later writes rest.
+ */
 void
 clear_go_on (struct array *a)
 {
@@ -376,9 +355,9 @@ clear_deadline (const struct array *a)
 void
 clear_joined (struct array *a, unsigned member)
 {
-  unsigned n = a->layout->n, first = member - member % n;
+  const struct layout_group group = layout_group (a->layout, member);
 
-  for (unsigned i = first; i < first + n && a->layout->copies > 2; i++)
+  for (unsigned i = group.first; i < group.end && a->layout->copies > 2; i++)
     for (unsigned j = 0; j < a->clear.chunks; j++) {
       const struct clear_chunk *chunk = a->member[i].clear.chunks[j];
 

@@ -1,13 +1,13 @@
-/* array-epoch.c: what a new epoch and a member's return change.
+/* array-epoch.c: the changes by a new epoch and by a member's return.
  *
- * An epoch that weftd has recorded says of a member that was lost (array-member.c)
- * that it is out: its images are dropped, and what waited for it is looked at
- * again.  A second loss meanwhile is the same, one commit later.
+ * When weftd has recorded an epoch in which a lost member (array-member.c) is
+ * out, its images are dropped, and requests that waited for it are planned
+ * again.  A second loss meanwhile is handled the same way, one commit later.
  *
- * A member that holds the last copy of something is not recorded as out: what
- * needs it waits until array_back and the commit that follows, which says what
- * state the member has now.  What it had of our writes before may be gone, and then
- * a FLUSH fails (array-flush.c).
+ * A member that holds the last copy of some data is not recorded as out:
+ * requests for that data wait until array_back and the commit that follows,
+ * which has the member's present state.  Our earlier writes to it may be lost,
+ * and then a FLUSH fails (array-flush.c).
  */
 
 #include <config.h>
@@ -28,10 +28,10 @@ epoch_loss (struct array *a)
     lost[i] = !member_in_sync (a, i);
   bytes = layout_loss (a->layout, lost, NULL);
   if (bytes > a->lost_bytes && a->lost_bytes == 0) {
-    notice = notice_new (a, NOTICE_DATA_LOST, 0);
+    notice = member_notice_new (a, NOTICE_DATA_LOST, 0);
     snprintf (notice->reason, sizeof notice->reason,
-              "no copy is left of %llu bytes of the array; what is there can "
-              "be read again only if a member comes back",
+              "%llu bytes of the array have no copy left; they can be read "
+              "again only if a member comes back",
               (unsigned long long) bytes);
   }
   a->lost_bytes = bytes;
@@ -48,8 +48,8 @@ epoch_back (struct array *a, unsigned member, bool kept, uint64_t reach)
   m->lapsed |= m->lost && !kept;
   if (reach < m->reach)
     m->reach = reach;
-  /* What is still to be said of its last connection would be taken for the loss
-   * of this one.
+  /* Later notices of its last connection would be taken for the loss of this
+   * one.
    */
   TAILQ_FOREACH_SAFE (n, &a->notices, link, next)
     if (n->notice.kind == NOTICE_LOST && n->notice.member == member) {
@@ -67,10 +67,10 @@ unflushed (const struct array *a, unsigned member)
   return m->loose > m->flushed;
 }
 
-/* What it had and was not flushed may be gone, unless it is known to have kept it; and
- * what rounds do not vouch for may be gone, flushed or not, with another process.
- * If it joins it copies that anew, unless it is in-sync by now: we have said that
- * we are prepared for it.
+/* Its unflushed writes may be lost, unless it is known to have kept them; and
+ * writes that rounds do not cover may be lost, flushed or not, with another
+ * process.  If it joins it copies them again, unless it is in-sync by now: we
+ * have said that we are prepared for it.
  */
 static void
 come_back (struct array *a, unsigned member, enum member_state state)
@@ -87,21 +87,19 @@ come_back (struct array *a, unsigned member, enum member_state state)
   join_again (a);
   if (!in_sync || a->config.readonly)
     return;
-  /* It may lack something, or a copy of its disk may have been put back that is too
-   * young to be known as one: what it lacks is found by the bits, when the array is
-   * attached anew.  A process that has kept all lacks nothing but what it has not
-   * answered, and that is sent again.
+  /* The member may lack writes, or its disk may be an old copy that is too
+   * young to be recognised: the bits show what it lacks, when it joins or the
+   * array is attached again.  A process that has kept everything lacks only
+   * unanswered writes, and these are sent again.
    */
-  a->clear.never |= lapsed || !same;
+  m->differs |= lapsed || !same;
   if (!aged && (!lapsed || !unflushed (a, member)))
     return;
   m->returned = a->returned = ++a->commits;
   flush_gone (a, member);
 }
 
-/* It begins anew, some day: what it has of writes that are not done is not to be
- * counted on.
- */
+/* It will begin again: do not rely on its copies of unfinished writes. */
 static void
 forget_written (struct array *a, unsigned member)
 {
@@ -124,8 +122,15 @@ take_state (struct array *a, unsigned member, enum member_state state)
   enum member_state old = m->state;
   bool risked = false, going;
 
-  /* Others may have lost a member that we have not: what we have asked of it
-   * is over as well.
+  /* When it is back it copies what has bits.  Of more than two copies, another member
+   * may have copied from it, and lack what a third one has.
+   */
+  if (a->layout->copies == 2 &&
+      (!state_takes_part (state) || (old == MEMBER_IN_SYNC && state != old)))
+    m->differs = false;
+
+  /* Others may have lost a member that we have not: our requests to it are over
+   * as well.
    */
   if (!m->lost &&
       (!state_takes_part (state) || (old == MEMBER_IN_SYNC && state != old)))
@@ -134,7 +139,7 @@ take_state (struct array *a, unsigned member, enum member_state state)
     forget_written (a, member);
   going = a->next.epoch && !state_takes_part (a->next.states[member]);
   if (m->fresh && state_takes_part (state) && !a->stopped) {
-    /* Should it stay after all, weftd is told of it once more. */
+    /* If it stays after all, weftd gets the report once more. */
     if (going)
       m->told = false;
     else
@@ -150,6 +155,9 @@ take_state (struct array *a, unsigned member, enum member_state state)
     risked = unflushed (a, member) | images_drop (a->images, member);
     a->commits++;
   }
+  /* It may have joined in an epoch that this session was not told of. */
+  if (state_takes_part (old) && state != old && state != MEMBER_IN_SYNC)
+    round_outrun (a);
   if (m->lost && !m->told && !a->stopped &&
       (!going || !state_takes_part (state)))
     member_tell (a, member,
@@ -230,7 +238,7 @@ epoch_commit (struct array *a, uint64_t epoch, const enum member_state states[])
   if (moves)
     move (a);
   if (epoch > a->config.epoch)
-    round_entered (a); /* before those that go are waited for no more */
+    round_entered (a); /* before the wait for members that go out ends */
   a->config.epoch = epoch;
   if (a->next.epoch <= epoch)
     a->next.epoch = 0;
@@ -242,7 +250,9 @@ epoch_commit (struct array *a, uint64_t epoch, const enum member_state states[])
   for (unsigned i = 0; i < a->layout->members; i++)
     if (a->lost_bytes > lost_bytes && risked[i] && !a->stopped)
       flush_gone (a, i);
-  /* Who counts and who can be asked has changed: look at everything again. */
+  /* The members that count and that can be asked have changed: look at
+   * everything again.
+   */
   pieces_go_on (a, &a->stalled);
   for (unsigned i = 0; i < a->layout->members; i++)
     pieces_go_on (a, &a->member[i].draining);

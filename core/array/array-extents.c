@@ -31,8 +31,8 @@ struct walk {
   uint64_t at; /* where extent `index` begins, in the member */
 };
 
-/* What is at `offset` of the member, and for how long: false when the answer
- * does not go so far.
+/* The kind of data at `offset` of the member, and its length: false when the
+ * answer does not reach so far.
  */
 static bool
 look_up (const struct aio *x, struct walk *w, uint64_t offset,

@@ -1,31 +1,33 @@
 /* array-flush.c: FLUSH, the promise (docs/DESIGN.md 6.2).
  *
- * The images accepted so far are sent: a mark in the image buffer.  Each member that
- * counts is flushed as soon as its own images are written, so most often at once,
- * beside the images of others; and the FLUSH is done when for each of them a flush
- * is answered that began after those writes were answered.  `event` counts the answers
- * to writes: a member's `loose` is the event of its last one that was not stable by
- * itself (FUA), and a flush that starts at an event covers all up to there.  Rounds
- * are to be complete, too, and begin beside all that (array-round.c).
+ * The images accepted so far are sent: a mark in the image buffer.  Each member
+ * that counts is flushed as soon as its own images are written, so most often
+ * at once, beside the images of others.  The FLUSH is done when for each of
+ * them a flush is answered that began after those writes were answered.
+ * `event` counts the answers to writes: a member's `loose` is the event of its
+ * last write that was not stable by itself (FUA), and a flush that starts at an
+ * event covers all up to there.  Rounds must be complete, too, and begin beside
+ * all that (array-round.c).
  *
- * Where the images of a member go in a single run, and nothing else that it has is
- * to be made stable, the run is written as stable, and no flush follows: so the
- * commit of a database (a write, and a FLUSH when it is answered) waits for one
- * sync of its data and one of its image, at the same time.
+ * If the images of a member go in a single run, and it has no other unstable
+ * write, the run is written as stable, and no flush follows: so the commit of a
+ * database (a write, and a FLUSH when it is answered) waits for one sync of its
+ * data and one of its image, at the same time.
  *
- * Several FLUSHes share one flush that began late enough.  While one is on its way one
- * more may begin, for FLUSHes that it came too early for; those that come later share
- * the next.  So of many writers none waits longer than for two, and the syncs do not
- * grow with their number.
+ * Several FLUSHes share one flush that began late enough.  While one flush is
+ * on its way one more may begin, for FLUSHes that came after the first one's
+ * start; later FLUSHes share the next.  So each of many writers waits for at
+ * most two, and the syncs do not grow with their number.
  *
- * A FLUSH fails when writes may be gone that it speaks for, as when a member's disk
+ * A FLUSH fails when writes that it covers may be lost, as when a member's disk
  * has lost its cache.  As with fsync on Linux, each client that has made any of
- * these writes has one FLUSH of its own fail, whichever other clients have been
- * told before.  But a FLUSH speaks for the writes of all clients (can_multi_conn
- * promises that): so until one of these clients was told, a FLUSH of any other
- * client fails as well.  FLUSHes that are under way at that time fail, too.  Such a
- * FLUSH counts as having told its client if it began after all that may be gone was
- * acknowledged; else the next one tells it.
+ * these writes has one FLUSH of its own fail, even if other clients' FLUSHes
+ * have failed before.  But a FLUSH covers the writes of all clients
+ * (can_multi_conn promises that): so until a FLUSH of one of these clients has
+ * failed, a FLUSH of any other client fails as well.  FLUSHes under way at that
+ * time fail, too.  Such a failure reports the loss to its client if the FLUSH
+ * began after all lost writes were acknowledged; otherwise the client's next
+ * FLUSH fails, too.
  */
 
 #include <config.h>
@@ -36,8 +38,9 @@
 
 #include "array-internal.h"
 
-/* What a repair wrote, or who makes orphans equal, is what other copies have: nothing is
- * lost with it.  Its FLUSH speaks for that alone, and tells no client of anything else.
+/* A repair, or the recovery of orphans, writes data that other copies have:
+ * nothing is lost with it.  Its FLUSH covers only its own writes, and reports
+ * no other loss to a client.
  */
 static bool
 repairs (const struct array *a, const struct array_client *c)
@@ -96,7 +99,7 @@ raise_to (uint64_t *to, uint64_t event)
     *to = event;
 }
 
-/* What it wrote may be gone one day, and its FLUSH was not to come. */
+/* Its writes may be lost later, and its FLUSH would never come. */
 void
 array_client_close (struct array *a, struct array_client *c)
 {

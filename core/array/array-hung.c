@@ -6,8 +6,9 @@
  * that its requests go to other copies.  A slow disk, a disk that syncs for long, and
  * a slow link are not stuck in that sense.
  *
- * A member that has the only copy of something is not lost by that: to lose it would
- * help nobody, and requests wait for its disk.
+ * A member that has the only copy of something is not lost before io_timeout_ms: its
+ * disk may answer again.  To lose it helps no request, but weftd then says that the
+ * array has stopped, and gives the member back when its disk answers.
  *
  * The oldest request that each member has not answered is noted here, too: it says how
  * slow the member is before the answer comes (array-overdue.c).
@@ -79,7 +80,7 @@ hung_answered (struct array *a, struct aio *x, int error)
   o->pulse = NULL;
   o->mute = error == EINVAL; /* it is of an older Weft */
   if (ms >= HUNG_MS && o->owes && member_reachable (a, member) &&
-      !has_last_copy (a, member))
+      (ms >= a->config.io_timeout_ms || !has_last_copy (a, member)))
     member_lost (a, member,
                  "its disk has answered nothing for %llu ms, although its "
                  "process lives",
@@ -102,10 +103,10 @@ hung_look (struct array *a)
     struct overdue *o = &a->member[x->io.member].overdue;
 
     o->owes |= !is_sign (x);
-    if (o->oldest_ns == 0 && overdue_counts (x))
+    if (o->oldest_ns == 0 && timing_counts (x))
       o->oldest_ns = x->io.sent_ns;
   }
-  overdue_weigh (a);
+  timing_weigh (a);
   for (unsigned i = 0; a->config.pulses && i < a->layout->members; i++) {
     const struct overdue *o = &a->member[i].overdue;
 

@@ -1,4 +1,4 @@
-/* array-internal.h: what the files of the array engine share (array.c). */
+/* array-internal.h: shared by the files of the array engine (array.c). */
 
 #ifndef WEFT_ARRAY_INTERNAL_H
 #define WEFT_ARRAY_INTERNAL_H
@@ -7,7 +7,7 @@
 
 #include "array.h"
 #include "images.h"
-#include "base/alloc.h"
+#include "base/spares.h"
 #include "base/spans.h"
 #include "base/timeout.h"
 
@@ -80,16 +80,17 @@ struct req {
   TAILQ_ENTRY (req) lease_link; /* a->lease.waiting */
   bool runnable;
   uint64_t begun_ns;
-  enum lock_kind lock, want; /* what it holds or queues for; what it needs */
-  unsigned blockers;         /* requests that it waits for */
-  unsigned range;            /* its place in a->ranges */
-  uint64_t cursor;           /* up to here it was cut into pieces */
-  unsigned commits;          /* a->commits when it was cut into pieces first, or
+  /* the lock that it holds or queues for; the lock that it needs */
+  enum lock_kind lock, want;
+  unsigned blockers; /* requests that it waits for */
+  unsigned range;    /* its place in a->ranges */
+  uint64_t cursor;   /* up to here it was cut into pieces */
+  unsigned commits;  /* a->commits when it was cut into pieces first, or
                                 again */
-  bool again;                /* it was cut into pieces again */
-  bool buffered;             /* images of some pieces are in the buffer, and it
+  bool again;        /* it was cut into pieces again */
+  bool buffered;     /* images of some pieces are in the buffer, and it
                                 does not wait for them */
-  unsigned since;            /* `commits` as of before it was cut again */
+  unsigned since;    /* `commits` as of before it was cut again */
   struct piece_queue pieces;
   unsigned pieces_count, parked, spacing; /* all; those parked, in a->space */
   int error;
@@ -97,6 +98,8 @@ struct req {
   bool leased,
     waits; /* all that it covers was ours when it began; it waits to be
                          leased (array-lease.c) */
+  uint64_t
+    leased_ns; /* since when it is leased: a member delays it from then on */
   /* When the last write was that it promises to be stable; 0: round_holds has not
    * looked yet.
    */
@@ -109,13 +112,13 @@ struct req {
     begun; /* a->event as of its beginning; READ: when it first needed witnesses */
   uint64_t shift; /* a->clear.shifts as of its beginning */
   uint64_t cover; /* it waits for this step of the rounds, too; 0: for none */
-  /* For each member: the event up to which it must be flushed; 0: it need not be;
-   * NEED_IMAGES: its images are to be written first.
+  /* For each member: the event up to which it must be flushed; 0: no flush is
+   * needed; NEED_IMAGES: its images must be written first.
    */
   uint64_t *need;
 
   /* ARRAY_EXTENTS */
-  struct aio **asked; /* what each member was asked; NULL: nothing */
+  struct aio **asked; /* the request to each member; NULL: none */
   unsigned answers; /* that are yet to come; of ARRAY_ACCEPT: to its flushes */
 
   /* ARRAY_ACCEPT: before zeroes are written, members are asked to flush, to see
@@ -210,10 +213,12 @@ struct clear {
   uint64_t shifts;
   uint64_t round; /* the step to be complete before rested bits may fall */
   bool covered;   /* a FLUSH that began since the last shift is done */
-  bool settle;    /* the copies were made equal: bits of other sessions may be
-                     cleared with ours, and a read may take any copy */
-  bool never;     /* copies may differ where bits are set: so no bit is cleared
-                     any more, and a read may not take either copy */
+  /* the copies are in sync: bits of other sessions may be cleared with ours,
+   * and a read may take any copy
+   */
+  bool settle;
+  bool differs; /* a member differs: copies may differ where bits are set, so no
+                     bit is cleared, and a read may not take either */
   struct array_request flush;
 };
 
@@ -239,16 +244,20 @@ struct round {
   uint64_t hurry;   /* up to this step, each begins as soon as the one before is
                        complete, without waiting for ROUND_MS */
   uint64_t entered; /* see array_round_entered: a round */
+  /* No FLUSH is answered before this step is complete: then the disks of members that
+   * are out are two rounds behind.
+   */
+  uint64_t outrun;
 };
 
-/* What is ours, where that comes and goes (array-lease.c). */
+/* The ranges that we hold, where these come and go (array-lease.c). */
 struct leaving;
 struct lease {
   struct spans spans;
   struct req_queue waiting; /* the first come first */
   TAILQ_HEAD (, leaving) leaving;
   uint64_t owner;           /* in spans, of the next one that is leaving */
-  struct array_range *left; /* to be told */
+  struct array_range *left; /* to be reported */
   unsigned left_count, left_room;
   uint64_t part_bytes; /* of a part of the array ... */
   uint64_t *cold_ns;   /* ... that was not written for long from then on */
@@ -262,13 +271,18 @@ struct overdue {
                           or our question went */
   unsigned waiting;  /* answers that it owes */
   unsigned reads; /* reads that it owes, those included that are not sent yet */
-  uint64_t read_ns;    /* of late, for a read: its time by the reads that were
-                          owed with it; 0: not known */
+  /* recent mean, for a read: its time by the reads that were pending with it;
+   * 0: not known
+   */
+  uint64_t read_ns;
   uint64_t read_at_ns; /* when it last answered one */
   struct aio *probe; /* the question for a sign of life that is under way, while
                           nothing else has come from the member, ... */
   uint64_t probe_ns; /* ... and when it was asked */
-  bool suspect;      /* it is far slower than its peers */
+  bool suspect;      /* it is far slower than its peers ... */
+  uint64_t slow_ns;  /* ... and takes so long, as was known last */
+  uint64_t sync_ns,
+    sync_at_ns; /* how long it took to sync, and when it last did */
   uint64_t
     oldest_ns; /* when its oldest unanswered request was sent that tells how
                          slow it is; 0: that was not long ago */
@@ -289,10 +303,11 @@ struct array_member {
     uint64_t round, ns;
   } noted[NOTED_MAX];
   enum member_state state; /* as committed */
-  bool lost;               /* there is no connection to it */
-  bool told;               /* weftd is told of its loss, or need not be */
-  bool fresh;              /* there is a connection again, to be used after the
-                              next commit */
+  bool differs;   /* it was given back, and its copies may differ from others */
+  bool lost;      /* there is no connection to it */
+  bool told;      /* weftd has a report of its loss, or needs none */
+  bool fresh;     /* there is a connection again, to be used after the
+                     next commit */
   bool counts;    /* writes and FLUSH need it: it is in-sync, or to be so in the
                   epoch that is prepared */
   bool lapsed;    /* with `fresh`: it may lack what was not flushed */
@@ -303,7 +318,7 @@ struct array_member {
   bool mixed;        /* the image buffer may have copies of its data, too */
   uint64_t loose; /* the event of its last write that was answered before it was
                         stable */
-  uint64_t flushed;  /* what was written up to this event is stable */
+  uint64_t flushed;  /* all writes up to this event are stable */
   uint64_t wrote_ns; /* when its last write was answered; 0: none was */
   struct aio *flush[FLUSHES_MAX]; /* those on their way */
   struct aio *witness; /* asked whether we still may write (array-witness.c) */
@@ -318,13 +333,13 @@ struct array_member {
 struct array_next {
   uint64_t epoch; /* 0: none */
   enum member_state states[ARRAY_MEMBERS_MAX];
-  uint64_t sequence; /* images up to this one are to be written first, ... */
+  uint64_t sequence; /* images up to this one must be written first, ... */
   bool flushing;     /* ... and they are: now members are flushed */
   uint64_t start;    /* by flushes that begin at this event or later */
   uint64_t round; /* the step to be complete, where a member becomes in-sync */
   bool told;      /* NOTICE_PREPARED was given */
-  /* The member was to be in-sync by an older change, for which we were prepared,
-   * too.  That change may have been committed without our having heard of it, so
+  /* The member would have become in-sync by an older change, for which we were
+   * prepared, too.  That change may have been committed without our knowing, so
    * the member still counts.
    */
   bool promised[ARRAY_MEMBERS_MAX];
@@ -333,7 +348,7 @@ struct array_next {
 /* A client that writes (array-flush.c). */
 struct array_client {
   TAILQ_ENTRY (array_client) link; /* a->clients */
-  bool recovers;                   /* it makes orphans equal (ARRAY_RECOVER) */
+  bool recovers;                   /* it recovers orphans (ARRAY_RECOVER) */
   bool owed;     /* its next FLUSH is to fail: writes of its may be gone ... */
   uint64_t gone; /* ... that were acknowledged up to this event */
   /* For each member: the event of its last write with a copy there that was not
@@ -363,18 +378,19 @@ struct array {
   struct array_next next;
   uint64_t entered;  /* the epoch that array_epoch gives until ... */
   uint64_t entering; /* ... this mark of the images is reached */
-  uint64_t arrived;  /* what array_arrived gives until ... */
+  uint64_t arrived;  /* the result of array_arrived until ... */
   bool moved; /* ... what is `older` has reached the readers' copies, ... */
   uint64_t arriving; /* ... and the images up to this mark have */
   uint64_t lost_bytes;
   TAILQ_HEAD (, array_client) clients;
   struct array_client *own; /* makes repairs, and flushes for array-clear.c */
   struct array_client *former; /* stands for all clients that are closed */
-  uint64_t stable; /* what was acknowledged up to this event is stable on all
-                      copies */
-  bool untold;     /* writes may be gone, and no client was told yet ... */
-  uint64_t gone;   /* ... that were acknowledged up to this event */
-  bool look; /* a FLUSH, a round or a prepared epoch may be able to go on */
+  /* all writes acknowledged up to this event are stable on all copies */
+  uint64_t stable;
+  /* writes may be lost, and no client's FLUSH has failed yet ... */
+  bool untold;
+  uint64_t gone; /* ... that were acknowledged up to this event */
+  bool look;     /* a FLUSH, a round or a prepared epoch may be able to go on */
   uint64_t idle_since_ns;
 
   struct images *images;
@@ -393,6 +409,8 @@ struct array {
   struct aio_queue orphans; /* sent to a member that was lost since */
   uint64_t overdue_look_ns; /* when time-outs are predicted again */
   uint64_t hung_look_ns;    /* when to look again for what is unanswered */
+  uint64_t memory_ns;       /* when to ask the host for memory again */
+  uint64_t memory_since_ns; /* when it had none first; 0: it has */
   uint64_t others_ns; /* when to look again at what another writer is to mend */
   unsigned in_flight; /* given to the caller */
   struct array_request *done_first, **done_last;
@@ -446,23 +464,38 @@ member_background (const struct array *a, unsigned member)
   return member_reachable (a, member) && !member_counts (a, member);
 }
 
-/* Does nobody else write there, be it that nobody else writes at all? */
+/* Has it one lease, which neither comes nor goes? */
 static inline bool
-array_ours (const struct array *a, uint64_t offset, uint64_t length)
+array_pinned (const struct array *a)
+{
+  return a->config.part_length > 0;
+}
+
+/* Do its leases come and go, so that a request may have to wait for one? */
+static inline bool
+array_asks (const struct array *a)
+{
+  return a->config.leases && !array_pinned (a);
+}
+
+static inline bool
+array_in_part (const struct array *a, uint64_t offset, uint64_t length)
 {
   uint64_t from = a->config.part_offset, bytes = a->config.part_length;
 
-  return bytes == 0 || (offset >= from && offset - from <= bytes &&
-                        length <= bytes - (offset - from));
+  return offset >= from && offset - from <= bytes &&
+         length <= bytes - (offset - from);
 }
 
-/* Is this read for the request as by who only reads, for others may write there? */
+/* Is this read for the request as by who only reads, for others may write there?  (A
+ * request without a lease may lie in our part in some of its pieces.)
+ */
 static inline bool
 array_only_reads (const struct array *a, const struct req *q, uint64_t offset,
                   uint64_t length)
 {
-  return a->config.readonly || (a->config.leases && !q->leased) ||
-         !(q->r->flags & ARRAY_RECOVER || array_ours (a, offset, length));
+  return a->config.readonly ||
+         (a->config.leases && !q->leased && !array_in_part (a, offset, length));
 }
 
 /* Are reads held now, where others may write? */
@@ -498,7 +531,7 @@ struct piece *piece_new (struct array *a, struct req *q,
                          const struct layout_piece *at);
 void piece_end (struct array *a, struct piece *p);
 void piece_move (struct array *a, struct piece *p, enum piece_place place);
-/* The copy that is read by who only reads, but for those that can't be read (bits);
+/* The copy that a reader reads, except for copies that can't be read (bits);
  * -1: none.
  */
 int piece_read_copy (const struct array *a, const struct piece *p,
@@ -506,12 +539,12 @@ int piece_read_copy (const struct array *a, const struct piece *p,
 /* All pieces in this queue may be able to go on. */
 void pieces_go_on (struct array *a, struct piece_queue *queue);
 
-/* array-range.c: who may touch which range. */
+/* array-range.c: which request may access which range. */
 bool range_take (struct array *a, struct req *q, enum lock_kind kind);
 void range_drop (struct array *a, struct req *q);
 bool range_written (const struct array *a, uint64_t offset, uint64_t length);
 
-/* array-io.c: requests to members. */
+/* array-aio.c: requests to members. */
 struct aio *aio_new (struct array *a, enum aio_for purpose,
                      enum array_io_kind kind, unsigned member);
 void aio_free (struct array *a, struct aio *x);
@@ -521,50 +554,56 @@ void aio_free (struct array *a, struct aio *x);
 void aio_send (struct array *a, struct aio *x);
 bool aio_writes (const struct aio *x);
 const char *aio_name (enum array_io_kind kind);
-/* One that asks for no more than an answer. */
+/* A request that asks only for an answer. */
 struct aio *aio_sign (struct array *a, enum aio_for purpose, unsigned member);
 /* Take the IO off the list of its place: it is answered, or never will be. */
 void aio_leave (struct array *a, struct aio *x);
-/* The member is lost: what it was asked is no longer waited for. */
+/* The member is lost: stop waiting for its answers. */
 void aio_orphan (struct array *a, unsigned member);
 /* Move what was not sent yet to a->failed. */
 void aio_recall (struct array *a);
 
 /* array-member.c: losses. */
-struct array_notice *notice_new (struct array *a, enum array_notice_kind kind,
-                                 unsigned member);
+struct array_notice *member_notice_new (struct array *a,
+                                        enum array_notice_kind kind,
+                                        unsigned member);
 void member_lost (struct array *a, unsigned member, const char *fmt, ...)
   __attribute__ ((format (printf, 3, 4)));
 /* As member_lost, but without a notice (yet). */
 void member_lose (struct array *a, unsigned member);
 void member_tell (struct array *a, unsigned member, const char *fmt, ...)
   __attribute__ ((format (printf, 3, 4)));
-/* Find out anew which members count. */
+/* Find out again which members count. */
 void member_count (struct array *a);
 
-/* array-overdue.c: members that keep silent, members that are slow. */
-/* It is a stranger: there was no connection, or it broke.  What comes back may be
- * another disk.
+/* array-timing.c: how long members take, and which are slow. */
+uint64_t
+timing_longest_ns (const struct array *a); /* 0: there is no time-out */
+/* The member is a stranger: there was no connection, or it broke.  After the
+ * next connect it may have another disk.
  */
-void overdue_forget (struct array *a, unsigned member);
-void overdue_sent (struct array *a, const struct aio *x);
-void overdue_answered (struct array *a, const struct aio *x, int error);
+void timing_forget (struct array *a, unsigned member);
+void timing_sent (struct array *a, const struct aio *x);
+void timing_answered (struct array *a, const struct aio *x, int error);
 /* Part of an answer has come from it then. */
-void overdue_heard (struct array *a, unsigned member, uint64_t heard_ns);
+void timing_heard (struct array *a, unsigned member, uint64_t heard_ns);
+/* Does the time that this takes tell how slow the member is? */
+bool timing_counts (const struct aio *x);
+/* The time that the member takes for a read; 0: not known, or known too long ago. */
+uint64_t timing_read_ns (const struct array *a, unsigned member);
+/* See which members are suspect; and, before, how long each may keep silent from now on. */
+void timing_weigh (struct array *a);
+void timing_predict (struct array *a);
+bool timing_suspect (const struct array *a, unsigned member);
+void timing_stats (const struct array *a, struct array_stats *stats);
+
+/* array-overdue.c: members that keep silent. */
 /* Called with each tick and each answer: while answers come all the time, no tick
  * may come.
  */
 void overdue_look (struct array *a);
 void overdue_tick (struct array *a);
 uint64_t overdue_deadline (const struct array *a);
-/* See which members are suspect. */
-void overdue_weigh (struct array *a);
-bool overdue_suspect (const struct array *a, unsigned member);
-/* What the member takes for a read; 0: that is not known, or was too long ago. */
-uint64_t overdue_read_ns (const struct array *a, unsigned member);
-/* Does the time that this takes tell how slow the member is? */
-bool overdue_counts (const struct aio *x);
-void overdue_stats (const struct array *a, struct array_stats *stats);
 
 /* array-hung.c: members whose disk hangs. */
 /* Called as overdue_look, and before it. */
@@ -572,7 +611,7 @@ void hung_look (struct array *a);
 uint64_t hung_deadline (const struct array *a);
 void hung_answered (struct array *a, struct aio *x, int error);
 
-/* array-refused.c: what a member refuses for the moment. */
+/* array-refused.c: requests that a member refuses for the moment. */
 /* Is it an error that passes, and says nothing of what the member has answered before? */
 bool refused_for_now (const struct array *a, const struct aio *x, int error);
 /* Is it to be sent again?  Then it waits for that, as if it were not answered. */
@@ -582,7 +621,7 @@ uint64_t refused_deadline (const struct array *a);
 void refused_stats (const struct array *a, uint64_t now_ns,
                     struct array_stats *stats);
 
-/* array-witness.c: what a writer reads while weftd is silent. */
+/* array-witness.c: the reads of a writer while weftd is silent. */
 /* Does what it reads for this request need witnesses? */
 bool witness_needed (const struct array *a, const struct req *q);
 /* May this copy be read for the piece?  If not, its witnesses are asked, and the piece
@@ -601,8 +640,10 @@ void extents_go_on (struct array *a);
 void round_init (struct array *a);
 /* A write was sent or answered: rounds go on until it is covered. */
 void round_touch (struct array *a);
-/* Are the steps up to `target` complete?  What is written now is covered when
- * those up to a->round.target are.
+/* A member does not count any more: rounds go on until its disk is two behind. */
+void round_outrun (struct array *a);
+/* Are the steps up to `target` complete?  A write that begins now is covered
+ * when those up to a->round.target are.
  */
 bool round_covers (const struct array *a, uint64_t target);
 /* Has the disk of a member that is back all that it has answered, as far as the round
@@ -624,11 +665,11 @@ void round_entered (struct array *a);
 void round_tick (struct array *a);
 uint64_t round_deadline (const struct array *a);
 
-/* array-lease.c: what is ours comes and goes. */
+/* array-lease.c: ranges that we hold come and go. */
 void lease_init (struct array *a);
 void lease_free (struct array *a);
-/* Is the request one of a recovery, and within what is recovered? */
-bool lease_recovers (const struct array *a, const struct array_request *r);
+/* Is all that it covers held, or by one of ARRAY_RECOVER at least being recovered? */
+bool lease_may_begin (const struct array *a, const struct array_request *r);
 /* Is the request leased, or can be now? */
 bool lease_has (struct array *a, struct req *q);
 /* The same; if not, it gives up its turn and waits, without any, until it is leased. */
@@ -642,7 +683,7 @@ void lease_recover (struct array *a, const struct array_range *ranges,
 void lease_recovered (struct array *a);
 void lease_leave (struct array *a, const struct array_range *must,
                   const struct array_range *wish);
-/* See whether all is done that is to be done before something is left. */
+/* Check whether a range that leaves has left. */
 void lease_look (struct array *a);
 void lease_check (const struct array *a);
 
@@ -659,12 +700,12 @@ void flush_want (struct array *a, unsigned member, uint64_t event);
 bool flush_rides (const struct array *a, unsigned member);
 /* A write is done. */
 void flush_wrote (struct array *a, const struct array_request *r);
-/* What was written to this member and was not stable may be gone: clients are owed
- * a FLUSH that fails.
+/* Writes to this member that were not stable may be lost: each client that made
+ * any needs a FLUSH that fails.
  */
 void flush_gone (struct array *a, unsigned member);
-/* Who serves the array has had a FLUSH fail: what it was asked before may be gone, by
- * us or by another host, and else is stable.
+/* The serving process has failed a FLUSH: earlier writes may be lost, ours or
+ * another host's; all others are stable.
  */
 void flush_told (struct array *a, unsigned member);
 
@@ -698,7 +739,7 @@ void clear_states (struct array *a);
 /* array-join.c: members that join, and epochs that are prepared. */
 void join_prepare (struct array *a, uint64_t epoch,
                    const enum member_state states[]);
-/* See whether all is done that is to be done before NOTICE_PREPARED. */
+/* Check whether all conditions of NOTICE_PREPARED hold. */
 void join_look (struct array *a);
 /* A member is back: drain and flush once more before NOTICE_PREPARED. */
 void join_again (struct array *a);
@@ -716,7 +757,7 @@ void epoch_back (struct array *a, unsigned member, bool kept, uint64_t reach);
 /* Give a notice if the committed states leave data without a copy. */
 void epoch_loss (struct array *a);
 
-/* array-send.c: what carries data. */
+/* array-send.c: requests with data. */
 void send_piece (struct array *a, struct piece *p, enum array_io_kind kind,
                  unsigned copy, unsigned flags);
 void send_repair (struct array *a, struct piece *p, unsigned copy);

@@ -1,27 +1,28 @@
 /* array-join.c: how a member comes back (docs/DESIGN.md 8.1).
  *
- * A joining member copies what it lacks from the others by itself.  We give it
- * a copy of everything that is written meanwhile (array-write.c), which counts
- * for nothing.  When it has all the rest, weftd prepares the epoch in which it
- * is in-sync:
+ * A joining member copies the data that it lacks from the others by itself.  We
+ * send it a copy of every new write (array-write.c), but do not wait for it.
+ * When it has all the rest, weftd prepares the epoch in which it is in-sync:
  *
  *   prepared  it counts: every write and FLUSH from now on needs it;
  *   drained   the images that were accepted before are written;
- *   covered   what was written before is covered by rounds (array-round.c);
- *   flushed   it and all of its peers, none of which is lost: so what it has copied
- *             from them is stable there, too.  NOTICE_PREPARED is given;
+ *   covered   earlier writes are covered by rounds (array-round.c);
+ *   flushed   it and all of its peers, none of which is lost: so the data that it
+ *             copied from them is stable there, too.  NOTICE_PREPARED is given;
  *   commit    it is read.
  *
- * A member that goes out in the prepared epoch is asked nothing more, and what
- * needs it waits for the commit.  So it is with a member that was to be in-sync by
- * a change for which we were prepared, and which another change has replaced since.
+ * A member that goes out in the prepared epoch gets no more requests, and
+ * requests that need it wait for the commit.  The same holds for a member that
+ * another change, for which we were prepared, would have made in-sync, and
+ * which a later change has replaced.
  *
  * Readers must not see the old epoch's copies when a writer writes by the new
- * one: so a reader reads nothing between its NOTICE_PREPARED and the commit;
- * nor after that, until what others had begun to write by the old one has reached the
- * copies of the new one (array_all_arrived); nor when weftd may have passed it over
- * (array_trust).  One of several writers is a reader of all but its own part, or of what
- * it has no lease of.
+ * one.  So a reader reads nothing between its NOTICE_PREPARED and the commit.
+ * After the commit it waits until other writers' requests of the old epoch have
+ * reached the copies of the new one (array_all_arrived). It also reads nothing
+ * when weftd may have passed it over (array_trust). A writer of a part is a
+ * reader of all other parts, and a writer with leases is a reader of all ranges
+ * without its lease.
  */
 
 #include <config.h>
@@ -60,8 +61,8 @@ join_prepare (struct array *a, uint64_t epoch, const enum member_state states[])
   join_release (a);
 }
 
-/* What a joiner has copied is to be covered before it is in-sync.  But no round can
- * end while one is lost that counts until it goes.
+/* A joiner's copied data must be covered before it is in-sync.  But no round
+ * can end while a member is lost that counts until it goes.
  */
 static uint64_t
 rounds_wanted (struct array *a)
@@ -144,7 +145,7 @@ join_look (struct array *a)
                               !flushed (a) || !round_covers (a, a->next.round)))
     return;
   a->next.told = true;
-  notice = notice_new (a, NOTICE_PREPARED, 0);
+  notice = member_notice_new (a, NOTICE_PREPARED, 0);
   notice->epoch = a->next.epoch;
   snprintf (notice->reason, sizeof notice->reason, "prepared for epoch %llu",
             (unsigned long long) a->next.epoch);
@@ -177,7 +178,7 @@ late_ns (const struct array *a, unsigned member)
            NS_PER_MS;
 }
 
-/* Writers would have to wait for it, some day. */
+/* Writers would have to wait for it, sooner or later. */
 void
 join_tick (struct array *a)
 {

@@ -1,31 +1,38 @@
-/* array-lease.c: what is ours comes and goes (docs/PROTOCOL.md, "Leases").
+/* array-lease.c: ranges that this session holds come and go (docs/PROTOCOL.md,
+ * "Leases").
  *
- * A range of the array is HELD: requests may begin there; RECOVERING: it will be, when
- * the copies are equal, and until then only requests of ARRAY_RECOVER begin; LEAVING: no
- * request begins, and it is ours until those that have begun are done and nothing of it
- * is in the image buffer; or it is not ours.
+ * A range of the array is HELD: requests may begin there; RECOVERING: it will
+ * be held when the copies are in sync, and until then only requests of
+ * ARRAY_RECOVER begin; LEAVING: no request begins, and it is ours until the
+ * requests that have begun are done and no image of it is in the image buffer;
+ * or it is not ours.
  *
- * A request that lies in what we hold is *leased* from its beginning to its end, whatever
- * is asked back meanwhile: a write does not begin without, and a read that begins without
- * is as a reader's (array-read.c).  One that needs a lease and has none waits in
- * `waiting`, without a turn in its range: it holds up nobody, so hosts that wait for each
- * other's leases can't be locked up by their own requests.  What it wants is all that it
- * covers, be it partly ours already: else two hosts might exchange halves for ever.
+ * A request within ranges that we hold is *leased* from its beginning to its
+ * end, whatever is asked back meanwhile.  A write begins only if it is leased;
+ * a read that begins without a lease is as a reader's (array-read.c). A request
+ * that needs a lease and has none waits in `waiting`, without a turn in its
+ * range: it blocks no other request, so hosts that wait for each other's leases
+ * can't be locked up by their own requests.  It wants all of its range, even if
+ * part of it is ours already: otherwise two hosts might exchange halves for
+ * ever.
  *
- * What is leased ends by itself: it may have to wait for a member, for weftd's word on
- * one, or for requests before it, which are leased or only read.  None of these waits for
- * a lease.
+ * A leased request ends by itself: it may have to wait for a member, for
+ * weftd's decision on one, or for requests before it, which are leased or only
+ * read.  None of these waits for a lease.
  *
- * Images are looked for when no leased request is left there, for then no more are
- * added.  Those of a lost member are in the buffer until it is back or out, and the
- * range is ours for so long: the next who writes here must not be overtaken by them, and
- * must find on the other copies what we have acknowledged.  Where much is left at once
- * all that is in the buffer is written instead.
+ * The images of a LEAVING range are looked for when no leased request is left
+ * there, because then no more are added.  Images of a lost member are in the
+ * buffer until it is back or out, and the range is ours for so long: these
+ * images must not overtake the writes of the next holder, who must find our
+ * acknowledged writes on the other copies.  If much is left at once, the whole
+ * buffer is written instead.
  *
- * One of several that write a part each holds nothing here; but it may recover what
- * another had that has died, and writes there for so long.
+ * A part is a pinned lease: HELD from the beginning on, and never left.  A write
+ * outside of it is refused at once, and a read there never waits for a lease.
+ * Ranges that the session recovers outside of its part leave as soon as their
+ * copies are in sync.
  *
- * After array_stop nothing is left any more, since images were forgotten.
+ * After array_stop no range leaves any more, because images were dropped.
  */
 
 #include <config.h>
@@ -45,7 +52,7 @@ enum { HELD = 1, RECOVERING = 2, LEAVING = 4 };
 /* It is known of so many parts of the array when they were written last. */
 #define USED_PARTS 1024
 
-/* What was asked back by one call. */
+/* The ranges that one call asked back. */
 struct leaving {
   TAILQ_ENTRY (leaving) link;
   uint64_t start, end, owner;
@@ -69,7 +76,11 @@ lease_init (struct array *a)
                   LEASE_BYTES;
   l->cold_ns = alloc_zeroed (USED_PARTS * sizeof l->cold_ns[0]);
   if (a->config.lease_all)
-    spans_set (&l->spans, 0, a->layout->size, HELD);
+    spans_set (&l->spans, 0, a->layout->size,
+               array_pinned (a) ? RECOVERING : HELD);
+  if (array_pinned (a))
+    spans_set (&l->spans, a->config.part_offset,
+               a->config.part_offset + a->config.part_length, HELD);
 }
 
 void
@@ -124,13 +135,7 @@ within (const struct array *a, const struct array_request *r, bool recovering)
 }
 
 bool
-lease_recovers (const struct array *a, const struct array_request *r)
-{
-  return r->flags & ARRAY_RECOVER && within (a, r, true);
-}
-
-static bool
-may_begin (const struct array *a, const struct array_request *r)
+lease_may_begin (const struct array *a, const struct array_request *r)
 {
   return within (a, r, r->flags & ARRAY_RECOVER);
 }
@@ -141,12 +146,13 @@ begin (struct array *a, struct req *q)
   uint64_t bytes = a->lease.part_bytes;
 
   q->leased = true;
+  q->leased_ns = a->now_ns;
   for (uint64_t i = q->r->offset / bytes;
        request_writes (q->r) && i * bytes < q->r->offset + q->r->length; i++)
     a->lease.cold_ns[i] = a->now_ns + LEASE_COLD_MS * NS_PER_MS;
 }
 
-/* One notice is as good as many: what it is about is asked for then. */
+/* One notice is enough: its data is fetched when it is handled. */
 static void
 give_notice (struct array *a, enum array_notice_kind kind)
 {
@@ -155,13 +161,13 @@ give_notice (struct array *a, enum array_notice_kind kind)
   TAILQ_FOREACH (n, &a->notices, link)
     if (n->notice.kind == kind)
       return;
-  notice_new (a, kind, 0);
+  member_notice_new (a, kind, 0);
 }
 
 bool
 lease_has (struct array *a, struct req *q)
 {
-  if (!q->leased && may_begin (a, q->r))
+  if (!q->leased && lease_may_begin (a, q->r))
     begin (a, q);
   return q->leased;
 }
@@ -196,7 +202,7 @@ begin_waiting (struct array *a)
   struct req *q, *next;
 
   TAILQ_FOREACH_SAFE (q, &a->lease.waiting, lease_link, next) {
-    if (!may_begin (a, q->r))
+    if (!lease_may_begin (a, q->r))
       continue;
     lease_done (a, q);
     begin (a, q);
@@ -231,8 +237,9 @@ change (struct spans *s, uint64_t at, uint64_t end, uint64_t from, uint64_t to)
   return any;
 }
 
-/* What was nobody's, as far as we know, is ours.  Others may have written there a moment
- * ago what is neither stable nor covered by rounds yet: any member may have some of it.
+/* Ranges without an owner, as far as we know, are ours.  Others may just have
+ * written there: such writes may be neither stable nor covered by rounds yet,
+ * and any member may have some of them.
  */
 static void
 take (struct array *a, const struct array_range *ranges, unsigned count,
@@ -246,8 +253,8 @@ take (struct array *a, const struct array_range *ranges, unsigned count,
     if (clip (a, &ranges[i], &start, &end))
       any |= change (&a->lease.spans, start, end, 0, owner);
   }
-  /* A part that is recovered does not stay ours: no FLUSH of our clients stands for it. */
-  if (!any || !a->config.leases)
+  /* It does not stay ours, so no FLUSH of our clients stands for it. */
+  if (!any || array_pinned (a))
     return;
   for (unsigned i = 0; i < a->layout->members; i++) {
     a->member[i].loose = a->former->wrote[i] = ++a->event;
@@ -285,14 +292,14 @@ leaving_new (struct array *a, uint64_t start, uint64_t end)
   return g;
 }
 
-/* A recovered part of another session is left when joining members have all of it. */
+/* With a part it is left when joining members have all of it. */
 void
 lease_recovered (struct array *a)
 {
   uint64_t size = a->layout->size;
 
   change (&a->lease.spans, 0, size, RECOVERING,
-          a->config.leases ? HELD : leaving_new (a, 0, size)->owner);
+          array_pinned (a) ? leaving_new (a, 0, size)->owner : HELD);
   begin_waiting (a);
 }
 
@@ -366,8 +373,8 @@ next_leaving (const struct array *a, const struct leaving *g, uint64_t at,
   return false;
 }
 
-/* Has a request begun there that is not done?  One that reads is one of them: it may be
- * about to read an image.
+/* Is a request running there?  Reads count, too: a read may be about to read an
+ * image.
  */
 static bool
 in_use (const struct array *a, const struct leaving *g)
@@ -468,7 +475,7 @@ push_left (struct array *a, uint64_t start, uint64_t end)
   l->left[l->left_count++] = (struct array_range) { start, end - start };
 }
 
-/* What was asked back by an earlier call, too, leaves by that one. */
+/* Ranges that an earlier call asked back, too, leave by that call. */
 static void
 let_go (struct array *a, const struct leaving *g)
 {
@@ -479,7 +486,7 @@ let_go (struct array *a, const struct leaving *g)
   change (s, at, g->end, g->owner + 1, g->owner);
   for (; next_leaving (a, g, at, g->end, &x); at = x.end) {
     spans_set (s, x.start, x.end, 0);
-    if (a->config.leases)
+    if (!array_pinned (a)) /* weftd knows what it has */
       push_left (a, x.start, x.end);
   }
   if (a->lease.left_count > 0)
@@ -585,7 +592,7 @@ lease_check (const struct array *a)
   const struct req *q;
 
   spans_check (&l->spans);
-  assert (a->config.leases || a->config.part_length > 0 || l->spans.count == 0);
+  assert (a->config.leases || l->spans.count == 0);
   TAILQ_FOREACH (q, &a->requests, link)
     if (q->leased) /* all of it is ours, though some may be asked back */
       for (uint64_t at = q->r->offset, end = at + q->r->length; at < end;) {
@@ -597,6 +604,6 @@ lease_check (const struct array *a)
       }
   TAILQ_FOREACH (q, &l->waiting, lease_link) {
     assert (q->waits && !q->leased && q->lock == LOCK_NONE && !q->error);
-    assert (q->parked == q->pieces_count && !may_begin (a, q->r));
+    assert (q->parked == q->pieces_count && !lease_may_begin (a, q->r));
   }
 }

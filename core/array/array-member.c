@@ -1,13 +1,13 @@
-/* array-member.c: what a member's failure changes.
+/* array-member.c: the changes by a member's failure.
  *
- * A failure is first only known to us: `lost`.  The member is asked nothing
- * more, weftd is told, and what needs the member waits (stalled pieces, images
- * of the member, FLUSHes).  When weftd has recorded it, array_commit says so
- * (array-epoch.c).
+ * A failure is first only known to us: `lost`. The member gets no more
+ * requests, weftd gets a report, and requests that need the member wait
+ * (stalled pieces, images of the member, FLUSHes). When weftd has recorded the
+ * loss, array_commit says so (array-epoch.c).
  *
- * A joining member that is lost needs nobody's patience: what was on its way to
- * it is dropped at once.  Writes pass it by from then on, so when it is back it
- * has begun to join anew.
+ * If a joining member is lost, nothing waits for it: requests on their way to
+ * it are dropped at once.  Writes skip it from then on, and when it is back its
+ * joining has begun again.
  */
 
 #include <config.h>
@@ -18,7 +18,8 @@
 #include "array-internal.h"
 
 struct array_notice *
-notice_new (struct array *a, enum array_notice_kind kind, unsigned member)
+member_notice_new (struct array *a, enum array_notice_kind kind,
+                   unsigned member)
 {
   struct notice *n = alloc_zeroed (sizeof *n);
 
@@ -29,13 +30,47 @@ notice_new (struct array *a, enum array_notice_kind kind, unsigned member)
   return &n->notice;
 }
 
+/* Does the request wait for an answer of the member? */
+static bool
+needs (const struct array *a, const struct req *q, unsigned member)
+{
+  const struct piece *p;
+
+  if (q->need)
+    return q->need[member] > a->member[member].flushed;
+  TAILQ_FOREACH (p, &q->pieces, link)
+    for (unsigned c = 0; c < p->at.copies; c++)
+      if (p->at.copy[c].member == member && p->started &&
+          (request_writes (q->r) ? !(p->written & 1u << c) : p->copy == c))
+        return true;
+  return false;
+}
+
+/* How long the oldest request or image has waited that needs the member. */
+static uint64_t
+waited_ns (const struct array *a, unsigned member)
+{
+  uint64_t image_ns = images_waits_since (a->images, member);
+  uint64_t first = image_ns ? image_ns : a->now_ns;
+  const struct req *q;
+
+  TAILQ_FOREACH (q, &a->requests, link) {
+    uint64_t since_ns = q->leased ? q->leased_ns : q->begun_ns;
+
+    if (since_ns < first && needs (a, q, member))
+      first = since_ns;
+  }
+  return a->now_ns - first;
+}
+
 static void
 tell (struct array *a, unsigned member, const char *fmt, va_list args)
 {
-  struct array_notice *notice = notice_new (a, NOTICE_LOST, member);
+  struct array_notice *notice = member_notice_new (a, NOTICE_LOST, member);
 
   vsnprintf (notice->reason, sizeof notice->reason, fmt, args);
   notice->answers = a->member[member].answers;
+  notice->waited_ms = waited_ns (a, member) / NS_PER_MS;
   a->member[member].told = true;
 }
 
@@ -67,8 +102,8 @@ member_lose (struct array *a, unsigned member)
   struct array_member *m = &a->member[member];
 
   m->lost = true;
-  /* When it is back it has joined anew, without the round, or its disk may be an old
-   * copy.
+  /* When it is back its joining has begun again, without the round, or its disk
+   * may be an old copy.
    */
   m->round = m->heard = 0;
   m->told = m->fresh = false;
@@ -96,6 +131,7 @@ void
 member_count (struct array *a)
 {
   a->degraded = false;
+  a->clear.differs = false;
   for (unsigned i = 0; i < a->layout->members; i++) {
     struct array_member *m = &a->member[i];
     bool counted = m->counts;
@@ -111,6 +147,7 @@ member_count (struct array *a)
     if (!m->counts || !counted)
       m->round = m->heard = 0;
     a->degraded |= !member_readable (a, i);
+    a->clear.differs |= m->differs;
     sort_images (a, i);
   }
 }

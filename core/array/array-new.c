@@ -30,20 +30,22 @@ config_ok (const struct array_config *c, char *why, size_t why_size)
     snprintf (why, why_size, "the array's layout is not valid");
   else if (c->dup != DUP_ASYNC_CLIENT && c->dup != DUP_SYNC_CLIENT)
     snprintf (why, why_size, "the array's duplication is not known");
-  else if (l->kind == LAYOUT_RAIDX && c->dup != DUP_ASYNC_CLIENT)
+  else if (l->cluster > 1 && c->dup != DUP_ASYNC_CLIENT)
     snprintf (why, why_size,
-              "raid-x is always async-client: its images "
-              "are clustered in the background");
+              "%s is always async-client: its images are clustered in the "
+              "background",
+              layout_name (l->kind));
   else if (c->image_buffer_bytes < KiB (64) ||
            c->image_buffer_bytes > IMAGE_BUFFER_BYTES_MAX)
     snprintf (why, why_size,
               "an image buffer of %llu bytes is not between "
               "64 KiB and 4 GiB",
               (unsigned long long) c->image_buffer_bytes);
-  else if (c->leases && (c->part_length > 0 || c->readonly))
+  else if (c->leases && c->readonly)
     snprintf (why, why_size,
-              "an array that is written by leases is neither written in a part "
-              "of its own nor only read");
+              "an array that is written by leases is not only read");
+  else if (c->part_length > 0 && !c->leases)
+    snprintf (why, why_size, "a part is a lease, and there are none");
   else if (c->part_length > 0 && !part_ok (c))
     snprintf (
       why, why_size,
@@ -81,9 +83,9 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   a->config = *config;
   a->layout = &a->config.layout;
   a->now_ns = a->idle_since_ns = now_ns;
-  if (l->kind == LAYOUT_RAIDX) {
+  if (l->cluster > 1) {
     images.run_base = l->stripes * l->unit;
-    images.run_bytes = (uint64_t) (l->n - 1) * l->unit;
+    images.run_bytes = (uint64_t) l->cluster * l->unit;
   }
   images.owner = a;
   a->images = images_new (&images);
@@ -110,7 +112,7 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   a->former = array_client_open (a);
   a->done_last = &a->done_first;
   a->event = 1;
-  a->trust_ns = a->others_ns = a->all_arrived = UINT64_MAX;
+  a->trust_ns = a->others_ns = a->memory_ns = a->all_arrived = UINT64_MAX;
   for (unsigned i = 0; i < a->layout->members; i++) {
     TAILQ_INIT (&a->member[i].draining);
     a->member[i].state = config->states[i];
@@ -120,7 +122,7 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
     a->member[i].counts = true;
     /* The first FLUSH goes to every member. */
     a->member[i].loose = 1;
-    overdue_forget (a, i);
+    timing_forget (a, i);
   }
   lease_init (a);
   clear_init (a);

@@ -21,7 +21,7 @@ conflict (const struct range *x, const struct range *y)
   return x->start < y->end && y->start < x->end && !(x->shared && y->shared);
 }
 
-/* True: it is its turn.  Else req_wake is called when it is. */
+/* True: it is its turn.  False: req_wake is called later. */
 bool
 range_take (struct array *a, struct req *q, enum lock_kind kind)
 {

@@ -1,40 +1,43 @@
 /* array-read.c: the life of a piece of a read.
  *
- * From the data copy, without a turn: what a read finds there was written by
- * somebody whose write is done or under way, and both may be seen.  An image is as
- * good, and read in the same way, once a resync has made all copies equal, while no
- * write to it is buffered or under way, and unless a member has come back without
- * what was not flushed.  Where data lies on a part of the members only (raid-10,
- * raid-1), all of them are read by that, in runs of some units (CEFT-PVFS, section
- * 3: both groups at once); and with all layouts but raid-x, whose images lie
- * together for writing, a read goes to the member that will answer the earliest, if
- * the other one would be far later: so a slower half gets less.
+ * A piece is read from the data copy, without a turn: the data there was
+ * written by a write that is done or under way, and a read may see both.  An
+ * image is as good, and read in the same way, under three conditions: a resync
+ * has brought all copies in sync; the buffer has no write to the image and none
+ * is under way; and each member that came back had all its writes.  If data
+ * lies on only a part of the members (raid-10, raid-1), all members are read by
+ * that, in runs of some units (CEFT-PVFS, section 3: both groups at once). With
+ * all layouts but raid-x, whose images lie together for writing, a read goes to
+ * the member that will answer the earliest, if the other one would be far
+ * later: so a slower half gets less.
  *
- * While reads are held (array-join.c), what was read meanwhile is read again.
+ * While reads are held (array-join.c), reads that were answered meanwhile are
+ * repeated.
  *
- * From an image, where the data copy is out, can't be read, or is on a member
- * that is far slower than its peers: only in turn,
- * for the images of earlier writes must be out of the buffer first and later
- * ones must wait, else it could see less than an earlier reader did.  A piece
- * that needs a turn that its request has not got parks.
+ * If the data copy is out, can't be read, or is on a member that is far slower
+ * than its peers, a piece is read from an image, and only in turn: the images
+ * of earlier writes must be out of the buffer first and later ones must wait,
+ * else it could see older data than an earlier reader did.  A piece that needs
+ * a turn that its request has not got parks.
  *
- * A copy that answers with an error on an open connection has a bad spot: the
+ * If a copy answers with an error on an open connection it has a bad spot: the
  * piece is read from another copy and written back, in an exclusive turn.  If
- * that fails too, the member is lost.  Where all copies have bad spots, the
- * piece is halved, down to a block.
+ * that fails too, the member is lost.  If all copies have bad spots, the piece
+ * is halved, down to a block.
  *
- * A process that only reads answers nothing from an image while the data copy is
- * in-sync: what the image lacks may still be in the writer's buffer.  When the data
- * copy can't be read, it reads the image only to see whether that can be read.  If
- * it can, the data copy's member is taken for lost, for it may have failed, and the
- * read waits until that is recorded or the writer has mended the spot; after
- * io_timeout_ms the client gets an error.  If no copy can be read there is nothing
- * to wait for, and no member is lost.
+ * A reading session answers nothing from an image while the data copy is
+ * in-sync: newer writes may still be in the writer's buffer.  When the data
+ * copy can't be read, the session reads the image only to see whether that can
+ * be read.  If it can, the data copy's member is treated as lost, because it
+ * may have failed, and the read waits until the loss is recorded or the writer
+ * has mended the spot; after io_timeout_ms the client gets an error.  If no
+ * copy can be read, the read fails at once, and no member is lost.
  *
- * One of several writers reads so what lies outside its part, for there others write.
- * But it keeps the member, and looks each second whether the data copy can be read.  Who
- * writes by leases reads so what it has no lease of; what can't be read there it mends as
- * a writer, when it has got one (array-lease.c).
+ * A session that shares the array reads ranges without a lease in this way,
+ * because other sessions write there; a bad spot there it mends as a writer,
+ * when it has got the lease (array-lease.c).  With a part it gets no other
+ * lease: it keeps the member, and checks each second whether the data copy can
+ * be read.
  */
 
 #include <config.h>
@@ -65,9 +68,9 @@ holds (const struct array *a, const struct piece *p)
   return array_holds_reads (a, p->req, p->at.offset, p->at.length);
 }
 
-/* For each copy, when its member will have answered a read, from now; returns what
- * the quickest takes for one.  A member of which nothing is known is taken for as
- * quick, but is tried with one read at a time; one that is far slower than another is
+/* For each copy, when its member will have answered a read, from now; returns
+ * the time of the quickest.  A member without measurements counts as quick, but
+ * is tried with one read at a time; a member that is far slower than another is
  * not waited for.
  */
 static uint64_t
@@ -76,7 +79,7 @@ waits (const struct array *a, const struct piece *p, uint64_t wait_ns[])
   uint64_t each_ns[COPIES_MAX], least_ns = UINT64_MAX;
 
   for (unsigned c = 0; c < p->at.copies; c++) {
-    each_ns[c] = overdue_read_ns (a, p->at.copy[c].member);
+    each_ns[c] = timing_read_ns (a, p->at.copy[c].member);
     if (each_ns[c] > 0 && each_ns[c] < least_ns)
       least_ns = each_ns[c];
   }
@@ -104,10 +107,10 @@ balance (const struct array *a, const struct piece *p)
   uint64_t wait_ns[COPIES_MAX], ahead_ns;
   unsigned c = 0;
 
-  if (!a->clear.settle || a->clear.never || only_reads (a, p) || a->degraded ||
-      p->bad || p->req->lock != LOCK_NONE || l->kind == LAYOUT_RAIDX)
+  if (!a->clear.settle || a->clear.differs || only_reads (a, p) ||
+      a->degraded || p->bad || p->req->lock != LOCK_NONE || l->cluster > 1)
     return 0;
-  if (l->kind == LAYOUT_RAID10 || l->kind == LAYOUT_RAID1)
+  if (l->mirrors)
     c = copy[0].offset / ((uint64_t) l->unit * BALANCE_UNITS) % p->at.copies;
   ahead_ns = BALANCE_AHEAD * waits (a, p, wait_ns);
   for (unsigned i = 0; i < p->at.copies; i++)
@@ -130,15 +133,17 @@ around (const struct array *a, const struct piece *p)
 {
   uint64_t wait_ns[COPIES_MAX];
 
-  /* Who shares the array by leases has not made the copies equal himself. */
-  if (only_reads (a, p) || a->clear.never ||
+  /* A session that shares the array by leases has not resynced the copies
+   * itself.
+   */
+  if (only_reads (a, p) || a->clear.differs ||
       (a->config.leases && !a->clear.settle) ||
-      !overdue_suspect (a, p->at.copy[0].member))
+      !timing_suspect (a, p->at.copy[0].member))
     return 0;
   waits (a, p, wait_ns);
   for (unsigned c = 1; c < p->at.copies; c++)
     if (member_readable (a, p->at.copy[c].member) && !(p->bad & 1u << c) &&
-        !overdue_suspect (a, p->at.copy[c].member) && wait_ns[c] < wait_ns[0])
+        !timing_suspect (a, p->at.copy[c].member) && wait_ns[c] < wait_ns[0])
       return c;
   return 0;
 }
@@ -204,11 +209,11 @@ drain (struct array *a, struct piece *p, unsigned copy)
 }
 
 /* A reader, who can't use the image that can be read, leaves it to others to see to
- * the data copy.  One of several writers does not give up its connection for that,
- * which it writes by, too.
+ * the data copy, or to the image in its place.  One of several writers does not give up its
+ * connection for that, which it writes by, too.
  */
 static void
-leave_to_others (struct array *a, struct piece *p)
+leave_to_others (struct array *a, struct piece *p, unsigned copy)
 {
   if (a->now_ns >=
       p->req->begun_ns + (uint64_t) a->config.io_timeout_ms * NS_PER_MS) {
@@ -217,9 +222,9 @@ leave_to_others (struct array *a, struct piece *p)
     return;
   }
   if (a->config.readonly)
-    member_lost (a, p->at.copy[0].member, "it can't read %llu bytes at %llu",
+    member_lost (a, p->at.copy[copy].member, "it can't read %llu bytes at %llu",
                  (unsigned long long) p->at.length,
-                 (unsigned long long) p->at.copy[0].offset);
+                 (unsigned long long) p->at.copy[copy].offset);
   else if (a->others_ns == UINT64_MAX)
     a->others_ns = a->now_ns + OTHERS_NS;
   p->bad = 0;
@@ -250,7 +255,7 @@ read_go (struct array *a, struct piece *p)
     piece_move (a, p, PIECE_STALLED);
     return;
   }
-  if (p->bad && a->config.leases && !q->leased) { /* it is to be mended */
+  if (p->bad && array_asks (a) && !q->leased) { /* the copy must be mended */
     q->want = LOCK_EXCLUSIVE;
     piece_move (a, p, PIECE_PARKED);
     return;
@@ -307,14 +312,15 @@ repair (struct array *a, struct piece *p)
 void
 read_answered (struct array *a, struct piece *p, int error)
 {
+  int first = piece_read_copy (a, p, 0); /* readers read this one alone */
+
   p->ios--;
   if (error == 0 && !holds (a, p)) {
     if (p->bad && !only_reads (a, p) && !a->stopped)
       repair (a, p);
-    else if (only_reads (a, p) && p->bad & 1 &&
-             member_in_sync (a, p->at.copy[0].member))
-      leave_to_others (a, p);
-    else if (only_reads (a, p) && p->bad & 1) {
+    else if (only_reads (a, p) && first >= 0 && p->bad & 1u << first)
+      leave_to_others (a, p, first);
+    else if (only_reads (a, p) && p->bad) {
       /* The data's member went out meanwhile.  This image was only to be seen whether it
        * can be read, and may be of before what was written out for that.
        */

@@ -1,15 +1,16 @@
-/* array-refused.c: requests that a member refuses for the moment (docs/PROTOCOL.md
- * "Errors of a disk").
+/* array-refused.c: requests that a member refuses for the moment
+ * (docs/PROTOCOL.md "Errors of a disk").
  *
- * A member without room or memory answers ENOSPC or ENOMEM: it has not failed, the
- * request has had no effect that counts, and the same request may succeed later.  So the
- * request waits here, not at the member, and is sent again: what is read from the member
- * meanwhile goes on.  A FLUSH or a write with FUA of a member without a batch door (any
- * NBD server) is no such request: there the error may be that of an fsync.
+ * A member without room or memory answers ENOSPC or ENOMEM: it has not failed,
+ * the request has had no effect that counts, and the same request may succeed
+ * later.  So the request waits here, not at the member, and is sent again;
+ * reads of the member go on meanwhile.  A FLUSH or a write with FUA of a member
+ * without a batch door (any NBD server) is no such request: there the error may
+ * be that of an fsync.
  *
- * After REFUSED_PATIENCE_NS the member is lost if the array can do without it, and
- * without all other members that refuse something at the time.  Else the request waits
- * until it is carried out; array_stats says since when.
+ * After REFUSED_PATIENCE_NS the member is lost if the array can do without it,
+ * and without all other members that refuse something at the time.  Otherwise
+ * the request waits until it is carried out; array_stats says since when.
  *
  * A read is sent again only where no other copy can be read instead.
  */

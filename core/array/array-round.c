@@ -1,65 +1,76 @@
-/* array-round.c: rounds, by which an old copy of a member's disk is told.
+/* array-round.c: rounds, by which an old copy of a member's disk is recognised.
  *
- * While data is written, a round begins every ROUND_MS: its number, one more than
- * that of the last, is sent to each member that counts, which notes it durably
- * (BATCH_ROUND).  It is *complete* when all of them have noted it, and no round
- * begins before the last one is complete: so their disks are never more than one
- * round apart, and a disk that is further behind is an old copy.  A lost member
- * holds the round up, as it does a FLUSH, until it is recorded as out or is back.
+ * While data is written, a round begins every ROUND_MS: its number, one more
+ * than that of the last, is sent to each member that counts, which notes it
+ * durably (BATCH_ROUND). It is *complete* when all of them have noted it, and
+ * no round begins before the last one is complete: so their disks are never
+ * more than one round apart, and a disk that is further behind is an old copy.
+ * A lost member delays the round, as it does a FLUSH, until it is recorded as
+ * out or is back.
  *
  * A write is *covered* when two rounds that began after it are complete: then a
  * copy of a disk from before the write is two behind.  Rounds go on until every
  * write is covered.
  *
  *   FLUSH  is answered when two rounds are complete that began no more than
- *          ROUND_LATE_MS before the last write that it stands for.  So a copy that
+ *          ROUND_LATE_MS before the last write that it covers.  So a copy that
  *          is that much older than the write is two behind.
  *   bits   are cleared when the writes that they stand for are covered
- *          (array-clear.c).  So what an old copy lacks that is at most one behind
- *          has bits at its peers.
- *   back   is a member, by another process, that had the last copy of something: what
- *          its disk's round does not vouch for, as it would for a FLUSH, may be gone
- *          (array-epoch.c).  So a copy that was put back while no round could be
- *          complete costs no more than at any other time.
- *   joins  end when all is covered that was written before (array-join.c), since
+ *          (array-clear.c).  So if an old copy is at most one behind, its peers
+ *          still have the bits of all extents that it lacks.
+ *   back   is a member, by another process, that had the last copy of some data:
+ *          writes that its disk's round does not cover, as it would for a FLUSH,
+ *          may be lost (array-epoch.c).  So a copy that was put back while no
+ *          round could be complete costs no more than at any other time.
+ *   out    is a member, and perhaps only weftd and this session know that: an
+ *          import without weftd's database goes by the rounds of the disks.  So a
+ *          FLUSH waits for three rounds that began afterwards (round_outrun):
+ *          then the disk that is out is two behind.  Two rounds are not enough,
+ *          because that disk may have noted one that no other disk has.
+ *   joins  end when all earlier writes are covered (array-join.c), because
  *          the joiner's own bits were cleared as it copied.
  *
- * The first round of a session is the highest that any member has.  Another session
- * may have begun it long ago: so it is completed where not all members have it, but
- * covers no write.
+ * The first round of a session is the highest that any member has.  Another
+ * session may have begun it long ago: so it is completed where not all members
+ * have it, but covers no write.
  *
- * Where several write, each begins rounds, and none knows of those of the others.  So
- * each goes by *steps*.  A step first asks each member that counts what it has noted
- * (IO_ROUND): X is the highest answer, and no less than the round of the last step.
- * Those that have less are given X.  When all have X they are given X + 1, and when all
- * have that, the step is complete.  Numbers may jump, as others make steps between;
- * whatever is said above of "two rounds that began after it" is said of two steps, and
- * a step begins when it asks.  It is right for this reason:
+ * If several sessions write, each begins rounds, and none knows the rounds of
+ * the others.  So each goes by *steps*. A step first asks each member that
+ * counts for its noted round (IO_ROUND): X is the highest answer, and no less
+ * than the round of the last step.  Members with a lower round are given X.
+ * When all have X they are given X + 1, and when all have that, the step is
+ * complete.  Numbers may jump, as others make steps between.  Each rule above
+ * about "two rounds that began after it" holds for two steps, and a step begins
+ * when it asks.  Why this is right:
  *
- *   apart   Nobody gives a member r before all have said to have r - 1: X was noted by
- *           a member already, so all had X - 1 then, and X + 1 is given when all have
- *           X.  Members never lower what they have noted.  So disks are never more
- *           than one round apart, whoever gives which number when.
- *   old     What a copy of a disk has that was made before the ask, that disk itself
- *           has, too, when it answers (it waits for what it is just noting: a copy may
- *           have that already): so it is no more than X.  After the step all have
- *           X + 1; the next one asks again, hears X + 1 or more, and after it all have
- *           X + 2.  So two steps after a write, a copy from before it is two behind.
- *   time    A copy of a disk that has more than what that disk has answered was made
- *           after it was asked, whoever has given it that.  So of the last times that
- *           we have asked a member, the newest that it has answered with less tells
- *           the time before which it has all that it was asked (round_reaches).  What
- *           others have answered tells nothing of it: they may be a round apart.  Nor
- *           does one that has joined, before it was given the round: a copy from before
- *           it joined may have more than that.
+ *   apart   No writer gives a member r before all have answered that they have
+ *           r - 1: X was noted by a member already, so all had X - 1 then, and
+ *           X + 1 is given when all have X.  Members never lower their noted
+ *           round.  So disks are never more than one round apart, whoever gives
+ *           which number when.
+ *   old     A disk, when it answers, has every round that a copy made before the
+ *           ask has (it waits for a round that it is just noting: a copy may
+ *           have that already): so the copy has no more than X.  After the step
+ *           all have X + 1; the next one asks again, hears X + 1 or more, and
+ *           after it all have X + 2.  So two steps after a write, a copy from
+ *           before it is two behind.
+ *   time    If a copy of a disk has a higher round than the disk has answered,
+ *           the copy was made after the ask, whichever writer has given the
+ *           round.  So each ask that a member has answered with a lower round
+ *           gives a time before which the member has all earlier writes; the
+ *           newest such ask counts (round_reaches).  Answers of other members do
+ *           not help: they may be a round apart.  The answer of a member that
+ *           has joined does not help either, before it was given the round: a
+ *           copy from before it joined may have a higher one.
  *
- * While a member is lost its answer is not there, so no step is complete: a lost member
- * holds the rounds up for each writer that has lost it.  One that joins is given rounds
- * by each writer from when that one counts it; it is in-sync when all do, and by then it
- * has had the newest round of each.
+ * While a member is lost its answer is missing, so no step is complete: a lost
+ * member delays the rounds of each writer that has lost it.  A joining member
+ * is given rounds by each writer as soon as that writer counts it; it is
+ * in-sync when all do, and by then it has had the newest round of each.
  *
- * A writer alone need not ask: nobody else gives rounds, so what it has begun last is
- * the highest there is, and whoever has a round was given it after that had begun.
+ * A single writer need not ask: only it gives rounds, so its last round is the
+ * highest there is, and each member that has a round was given it after the
+ * round had begun.
  */
 
 #include <config.h>
@@ -79,7 +90,7 @@ round_init (struct array *a)
   r->on = a->config.rounds && a->config.batches && !a->config.readonly;
   if (!r->on)
     return;
-  r->shared = a->config.part_length > 0 || a->config.leases;
+  r->shared = a->config.leases;
   r->begun = a->config.round;
   for (unsigned i = 0; i < a->layout->members; i++)
     if (a->member[i].counts) {
@@ -92,6 +103,8 @@ round_init (struct array *a)
   for (unsigned i = 0; i < a->layout->members; i++)
     if (a->member[i].counts)
       a->member[i].heard = r->begun; /* the first one asks for nothing */
+    else if (!state_takes_part (a->member[i].state))
+      round_outrun (a);
   a->look = true;
 }
 
@@ -106,14 +119,30 @@ due (const struct array *a)
           r->since_ns + ROUND_MS * NS_PER_MS <= a->now_ns);
 }
 
+static void
+go_on (struct round *r, uint64_t step)
+{
+  if (r->target < step)
+    r->target = step;
+}
+
 void
 round_touch (struct array *a)
 {
   if (!a->round.on)
     return;
-  a->round.target = a->round.begun + 2;
+  go_on (&a->round, a->round.begun + 2);
   a->round.wrote_ns = a->now_ns;
   a->look |= due (a);
+}
+
+void
+round_outrun (struct array *a)
+{
+  struct round *r = &a->round;
+
+  r->outrun = r->begun + 3;
+  go_on (r, r->outrun);
 }
 
 bool
@@ -155,9 +184,11 @@ note (struct array_member *m, uint64_t round, uint64_t ns)
 /* How many more steps are to be complete before what was written at wrote_ns counts as
  * flushed?
  */
-static unsigned
+static uint64_t
 missing (const struct round *r, uint64_t wrote_ns)
 {
+  if (r->complete < r->outrun)
+    return r->outrun - r->complete;
   return late (r->before_ns, wrote_ns)  ? 0
          : late (r->since_ns, wrote_ns) ? 1
                                         : 2;
@@ -176,7 +207,7 @@ bool
 round_holds (struct array *a, struct req *q)
 {
   const struct round *r = &a->round;
-  unsigned more;
+  uint64_t more;
 
   if (!r->on || r->target == 0 || q->error || a->stopped)
     return false;
@@ -227,8 +258,8 @@ ask (struct array *a, unsigned member, uint64_t round)
   aio_send (a, x);
 }
 
-/* Do all have this round?  Ask those that do not; whoever counts later is given it,
- * too.
+/* Do all have this round?  Ask those that do not; a member that counts later is
+ * given it, too.
  */
 static bool
 all_have (struct array *a, uint64_t round)
@@ -262,8 +293,8 @@ all_heard (struct array *a)
   return all;
 }
 
-/* Do all that count have the newest round?  Ask those that do not.  One that is lost
- * holds up the step, and not that others get what was given before.
+/* Do all that count have the newest round?  Ask those that do not.  A lost
+ * member delays the step, but the others still get the former round.
  */
 static bool
 everywhere (struct array *a)

@@ -1,7 +1,7 @@
-/* array-send.c: what is read and written at members for pieces and images.
+/* array-send.c: reads and writes at members, for pieces and images.
  *
- * Neighbouring pieces travel together.  A write to an extent whose intent bit is
- * just being cleared is held until the member has answered the clear.
+ * Neighbouring pieces travel together.  A write to an extent whose intent bit
+ * is just being cleared is held until the member has answered the clear.
  */
 
 #include <config.h>
@@ -10,7 +10,7 @@
 
 #include "array-internal.h"
 
-/* What it carries is complete but for pieces that join it in `out`. */
+/* Its data is complete except for pieces that join it in `out`. */
 static void
 send_data (struct array *a, struct aio *x)
 {

@@ -1,16 +1,17 @@
-/* array-witness.c: what a writer reads that weftd has not answered for its TTL.
+/* array-witness.c: the reads of a writer without an answer from weftd for its
+ * TTL.
  *
- * Such a writer may have been replaced, and may be cut off together with a member
- * that the next writer goes without: nobody has fenced that member, and what it has
- * is old.  But the next writer has a copy of everything, and each member that it has
- * a copy on was fenced before it was let in.  So the writer reads a copy only when
- * the members of all others that count are its *witnesses*: each has answered
- * something since the read was asked for.  Then nobody else could write when it was
- * asked.  They are asked for a sign of life, which needs no disk, one for all reads
- * that wait.
+ * Such a writer may have been replaced.  It may also be cut off together with a
+ * member that the next writer goes without: that member has not been fenced,
+ * and its data is old.  But the next writer has a copy of everything, and each
+ * member with a copy was fenced before that writer was admitted.  So the writer
+ * reads a copy only when the members of all other copies that count are its
+ * *witnesses*: each has answered something since the read was submitted.  Then
+ * no other session could write when the read was submitted.  Witnesses are
+ * asked for a sign of life, which needs no disk, one for all reads that wait.
  *
- * If a witness is lost the read waits, until weftd is heard again.  Writes need no
- * witness: their own members' fence stops them.
+ * If a witness is lost the read waits, until weftd answers again.  Writes need
+ * no witness: their own members' fence stops them.
  */
 
 #include <config.h>

@@ -4,26 +4,26 @@
  *                                           -> done, or images written -> done
  *   through:   data and images written, side by side -> done
  *
- * It goes through when it waits for its images anyway: with FUA, with
- * dup = sync-client, and when the data can't be read now (its member is lost, or not
- * in-sync).  So does a large write, and a middling one while the buffer is more than
- * half full: that spares a copy of the bytes, and members that are slow slow the
- * writer down at once.  But where the buffer has older images of the place, the write
- * is buffered all the same, and takes their place: so no older image can come after a
- * newer one.  So it is while an image of the place is being read.  Where it has to wait
- * for its images, it then waits for those in the buffer.
+ * A piece goes through when it waits for its images anyway: with FUA, with dup
+ * = sync-client, and when the data copy can't be read now (its member is lost,
+ * or not in-sync). Large writes go through, and middling ones while the buffer
+ * is more than half full: that spares a copy of the bytes, and slow members
+ * slow the writer down at once.  But if the buffer has older images of the
+ * range, or an image of the range is being read, the write is buffered anyway,
+ * and replaces them: so no older image can come after a newer one.  If the
+ * write must wait for its images, it then waits for those in the buffer.
  *
- * A member that is lost but not recorded as out still counts: its data waits for
- * array_commit or array_back, its images wait in the buffer.  write_go looks at what
- * is written and at what the epoch asks for, and does what is missing; whatever fails
- * only comes back to it.
+ * A member that is lost but not recorded as out still counts: its data waits
+ * for array_commit or array_back, its images wait in the buffer.  write_go
+ * compares what is written with what the epoch requires, and writes the rest;
+ * every failure ends up in it again.
  *
  * A joining member gets its copy, of data or image, through the buffer, too, as
  * soon as an in-sync copy has the write.  (The member's state at that moment
- * counts, not the one when the write began.)  Nothing waits for it, unless it is to
- * be in-sync in the epoch that is prepared: then it counts.  But it takes room in
- * the buffer like any other, so a joining member that is slow, but not so late that
- * it is lost (join_tick), slows writes down to its own speed.
+ * counts, not the one when the write began.) Nothing waits for it, unless the
+ * prepared epoch makes it in-sync: then it counts.  But its copies take room in
+ * the buffer like any other, so a joining member that is slow, but not so late
+ * that it is lost (join_tick), slows writes down to its own speed.
  */
 
 #include <config.h>
@@ -33,6 +33,9 @@
 #include <string.h>
 
 #include "array-internal.h"
+
+/* Memory that the host did not have is asked for again. */
+#define MEMORY_AGAIN_NS (200 * NS_PER_MS)
 
 /* Copies that are sent from the request's buffer, as bits: the data; and the images
  * of a write that goes through, except to members that are lost, or not in-sync: such
@@ -87,7 +90,9 @@ room (struct buffered b)
   return __builtin_popcount (b.needed | b.background);
 }
 
-/* Take room for `images`.  Requests wait for it in turn. */
+/* Take room for `images`. Requests wait for it in turn, also where the host has
+ * no memory: a copy may be written by now, and the others must become the same.
+ */
 static bool
 admit (struct array *a, struct piece *p, unsigned images)
 {
@@ -110,17 +115,14 @@ admit (struct array *a, struct piece *p, unsigned images)
     p->admitted = images;
     return true;
   }
-  if (error == EAGAIN) {
-    images_fire (a->images);
-    if (p->place != PIECE_SPACE)
-      piece_move (a, p, PIECE_SPACE);
+  images_fire (a->images);
+  if (error == ENOMEM) {
+    a->memory_ns = a->now_ns + MEMORY_AGAIN_NS;
+    if (a->memory_since_ns == 0)
+      a->memory_since_ns = a->now_ns;
   }
-  else {
-    /* One copy may have been written, and the others are not to be. */
-    a->clear.never |= p->started;
-    req_fail (a, p->req, error);
-    piece_end (a, p);
-  }
+  if (p->place != PIECE_SPACE)
+    piece_move (a, p, PIECE_SPACE);
   return false;
 }
 
@@ -132,8 +134,8 @@ waits (const struct array *a, const struct piece *p)
          !member_readable (a, p->at.copy[0].member);
 }
 
-/* Is this image being read, without a turn?  Who reads it could see what is written
- * there before others find it in the data.
+/* Is this image being read, without a turn?  That reader could see the new data
+ * there before others find it in the data copy.
  */
 static bool
 image_read (const struct array *a, const struct layout_copy *at,
@@ -142,7 +144,7 @@ image_read (const struct array *a, const struct layout_copy *at,
   const struct aio_queue *queues[] = { &a->out, &a->sent, &a->refused };
   const struct aio *x;
 
-  if (a->layout->kind == LAYOUT_RAIDX) /* its images are only read in turn */
+  if (a->layout->cluster > 1) /* such images are only read in turn */
     return false;
   for (unsigned i = 0; i < sizeof queues / sizeof queues[0]; i++)
     TAILQ_FOREACH (x, queues[i], link)
@@ -223,9 +225,9 @@ add_images (struct array *a, struct piece *p, unsigned copies, bool wait)
   }
 }
 
-/* What is needed first; copies for members that join when nothing else is.  Of
- * several copies such a member may be copying from one that is in the buffer
- * only, so they are written before.
+/* Necessary copies first; copies for joining members when no other is left.
+ * With more than two copies such a member may be copying from a copy that is
+ * only in the buffer, so that is written before.
  */
 static void
 buffer_images (struct array *a, struct piece *p)
@@ -273,10 +275,12 @@ write_go (struct array *a, struct piece *p)
   unsigned copies;
   struct buffered b;
 
-  /* A copy that could not be read may be back by now, and good. */
+  /* A copy that could not be read may be back by now, and good.  The member
+   * that was asked for zeroes may have written them anyway.
+   */
   if (r->lost && r->epoch != a->config.epoch && p->written == 0) {
-    /* A member that was lost may have carried out the zeroes all the same. */
-    a->clear.never |= p->started;
+    if (p->started && member_in_sync (a, data->member))
+      a->member[data->member].differs = a->clear.differs = true;
     req_fail (a, p->req, EIO);
     piece_end (a, p);
     return;
@@ -320,7 +324,7 @@ write_answered (struct array *a, struct piece *p, unsigned copy, bool ok)
   if (--p->ios > 0)
     return;
   images = room (buffered (a, p));
-  /* Also when its request has failed: the copies are to be the same. */
+  /* Also when its request has failed: the copies must become the same. */
   if (ok && direct (a, p) == 0 && !a->stopped && images > 0 &&
       images <= p->admitted)
     buffer_images (a, p);

@@ -2,18 +2,18 @@
  *
  * To follow a write, read downwards: array_submit here; req_run cuts it into
  * pieces; array-range.c says when it is its turn; array-write.c is a piece's
- * life, array-send.c and array-io.c what is asked of a member, images.c the image
- * buffer.  To follow an answer: array_io_done here, array-answer.c, and what it
- * was asked for.  array-read.c, array-flush.c and array-extents.c are the other
- * requests, array-member.c what a failure changes and array-epoch.c what a new
- * epoch does, array-join.c how a member joins, array-clear.c how intent bits fall
- * again, array-round.c how an old copy of a member's disk is told, array-witness.c
- * what is read while weftd is silent, array-lease.c what is ours where that comes and
- * goes.
+ * life; array-send.c and array-aio.c send requests to members; images.c is the
+ * image buffer.  To follow an answer: array_io_done here, then array-answer.c,
+ * then the code of the request.  array-read.c, array-flush.c and
+ * array-extents.c are the other requests.  array-member.c handles a failure,
+ * array-epoch.c a new epoch, array-join.c a joining member, array-clear.c the
+ * clearing of intent bits, array-round.c the rounds that reveal an old copy of
+ * a member's disk, array-witness.c reads while weftd is silent, array-lease.c
+ * leases.
  *
- * Words: a *request* (struct req) is what the client asked.  A *piece* is its
- * part within one stripe unit.  An *io* (struct aio) is asked of a member; it
- * carries one piece, or neighbours.
+ * Words: a *request* (struct req) comes from the client.  A *piece* is its part
+ * within one stripe unit.  An *io* (struct aio) goes to a member; it carries
+ * one piece, or neighbours.
  *
  * Every input only marks what can go on: pieces in a->ready, requests in
  * a->runnable, flushes to look at.  pump then works until nothing is left.  It
@@ -113,7 +113,8 @@ settle_parked (struct array *a, struct req *q)
   if (!q->error) {
     if (q->parked < q->pieces_count)
       return true;
-    if (a->config.leases && q->want == LOCK_EXCLUSIVE && !lease_take (a, q))
+    /* A read that repairs a copy needs a lease.  With a part, repairs lie in it. */
+    if (array_asks (a) && q->want == LOCK_EXCLUSIVE && !lease_take (a, q))
       return true;
     if (q->lock < q->want) {
       if (q->lock != LOCK_NONE)
@@ -129,8 +130,8 @@ settle_parked (struct array *a, struct req *q)
 }
 
 /* A piece of a write is done.  But if its data member has been recorded as out
- * since, its image may be in our buffer only; and what a member has that came
- * back may be gone.
+ * since, its image may be in our buffer only; and writes of a member that came
+ * back may be lost.
  */
 static bool
 in_danger (const struct array *a, const struct req *q,
@@ -143,8 +144,8 @@ in_danger (const struct array *a, const struct req *q,
   return danger;
 }
 
-/* What is started goes on whatever befalls its request: the copies are to be
- * the same.  Only array_stop leaves it as it is.
+/* A piece that has started goes on even if its request fails: the copies must
+ * become the same.  Only array_stop leaves it as it is.
  */
 static void
 piece_go (struct array *a, struct piece *p)
@@ -178,8 +179,9 @@ once_more (struct array *a, struct req *q)
   return true;
 }
 
-/* Ask each member that has a copy to flush.  One that still does has not failed as a
- * whole, so the block itself is what it can't read (docs/PROTOCOL.md, B1).
+/* Ask each member that has a copy to flush.  A member that still flushes has
+ * not failed as a whole, so only the block itself is unreadable
+ * (docs/PROTOCOL.md, B1).
  */
 static void
 prove (struct array *a, struct req *q)
@@ -263,7 +265,7 @@ req_run (struct array *a, struct req *q)
     req_done (a, q);
 }
 
-/* Work until nothing can go on without an answer. */
+/* Work until every request waits for an answer. */
 
 static void
 pump (struct array *a)
@@ -323,8 +325,8 @@ refusal (const struct array *a, const struct array_request *r)
     return EINVAL;
   if (r->length == 0)
     return 0;
-  return (request_writes (r) || r->op == ARRAY_ACCEPT) &&
-             !array_ours (a, r->offset, r->length) && !lease_recovers (a, r)
+  return (request_writes (r) || r->op == ARRAY_ACCEPT) && array_pinned (a) &&
+             !lease_may_begin (a, r)
            ? EPERM
            : -1;
 }
@@ -379,7 +381,7 @@ array_io_done (struct array *a, struct array_io *io, int error, uint64_t now_ns)
   assert (a->in_flight > 0);
   a->in_flight--;
   if (x->place == AIO_SENT)
-    overdue_answered (a, x, error);
+    timing_answered (a, x, error);
   answer_take (a, x, error);
   hung_look (a);
   overdue_look (a);
@@ -389,7 +391,7 @@ array_io_done (struct array *a, struct array_io *io, int error, uint64_t now_ns)
 void
 array_heard (struct array *a, unsigned member, uint64_t heard_ns)
 {
-  overdue_heard (a, member, heard_ns);
+  timing_heard (a, member, heard_ns);
 }
 
 void
@@ -407,7 +409,11 @@ array_tick (struct array *a, uint64_t now_ns)
   round_tick (a);
   read_tick (a);
   refused_tick (a);
+  if (a->memory_ns <= a->now_ns)
+    a->memory_ns = UINT64_MAX;
   pump (a);
+  if (a->memory_ns == UINT64_MAX) /* nobody lacks it any more */
+    a->memory_since_ns = 0;
 }
 
 void
@@ -493,7 +499,8 @@ array_settled (struct array *a, unsigned member, uint64_t offset,
   /* A third copy that has joined since the maps were read has its peers' bits. */
   for (unsigned i = 0; i < a->layout->members; i++)
     if (i == member ||
-        (a->layout->copies > 2 && i / a->layout->n == member / a->layout->n))
+        (a->layout->copies > 2 && layout_group_number (a->layout, i) ==
+                                    layout_group_number (a->layout, member)))
       clear_touch_range (a, i, offset, length);
   round_touch (a);
   pump (a);
@@ -572,7 +579,7 @@ array_next_io (struct array *a)
   x->place = AIO_SENT;
   x->io.sent_ns = a->now_ns;
   TAILQ_INSERT_TAIL (&a->sent, x, link);
-  overdue_sent (a, x);
+  timing_sent (a, x);
   a->in_flight++;
   return &x->io;
 }
@@ -618,6 +625,7 @@ array_deadline (const struct array *a)
     refused_deadline (a),
     idle ? a->idle_since_ns + IDLE_NS : UINT64_MAX,
     a->others_ns,
+    a->memory_ns,
   };
   uint64_t first = UINT64_MAX;
 
@@ -631,7 +639,7 @@ array_deadline (const struct array *a)
 bool
 array_differs (const struct array *a)
 {
-  return a->clear.never;
+  return a->clear.differs;
 }
 
 bool
@@ -653,11 +661,13 @@ array_stats (const struct array *a, uint64_t now_ns, struct array_stats *stats)
   stats->image_bytes_max = a->config.image_buffer_bytes;
   if (s.oldest_ns && now_ns > s.oldest_ns)
     stats->image_oldest_ns = now_ns - s.oldest_ns;
+  if (a->memory_since_ns && now_ns > a->memory_since_ns)
+    stats->memory_wait_ns = now_ns - a->memory_since_ns;
   stats->images_sent += s.sent;
   stats->images_replaced = s.replaced;
   stats->batches = s.batches;
   stats->requests_waiting = a->requests_count;
   stats->ios_in_flight = a->in_flight;
-  overdue_stats (a, stats);
+  timing_stats (a, stats);
   refused_stats (a, now_ns, stats);
 }

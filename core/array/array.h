@@ -1,7 +1,7 @@
 /* array.h: the array engine (docs/DESIGN.md 6): a host's side of the protocol.
  *
- * A pure state machine: it is handed requests, answers and the time, and is
- * asked for what to do next.  It never blocks, takes no lock, opens nothing.
+ * A pure state machine: its inputs are requests, answers and the time; its
+ * outputs are the next actions.  It never blocks, takes no lock, opens nothing.
  * The caller (the nbdkit plugin, or the simulator) serialises all calls.
  *
  *   requests ─ array_submit ──┐               ┌─ array_next_io ──── to members
@@ -19,11 +19,11 @@
  * large while the buffer is more than half full): then data and images are sent side by
  * side from the request's buffer, and it is done when all are written.
  *
- * When a member fails, the engine sends it nothing more, reports it by a notice,
- * and holds everything that needs it until array_commit says that the failure is
- * recorded.  Then the work is planned again with the copies that are left.
- * Nothing is acknowledged on the strength of a failure that is not recorded
- * (docs/DESIGN.md 1); a client sees no error from a single failure.
+ * When a member fails, the engine sends it nothing more, reports it by a
+ * notice, and holds all requests that need it until array_commit says that the
+ * failure is recorded.  Then they are planned again with the copies that are
+ * left.  A failure must be recorded before writes are acknowledged without the
+ * member (docs/DESIGN.md 1); a client sees no error from a single failure.
  */
 
 #ifndef WEFT_ARRAY_H
@@ -42,20 +42,22 @@ struct array_config {
   struct layout layout;
   enum array_dup dup;
   bool readonly; /* writes are refused with EROFS */
-  /* Whole stripe units, but for the end of the array.  part_length > 0: others write the
-   * rest of the array at the same time.  A write that is not within the part is refused
-   * with EPERM; what is read elsewhere is read as by a reader.
-   */
-  uint64_t part_offset, part_length;
-  /* Others write at the same time, and what we may write comes and goes (array-lease.c).
-   * There is no part then.  lease_all: we begin with a lease of the whole array.
+  /* Others write at the same time, each session within its leases
+   * (array-lease.c).  lease_all: we begin with a lease of the whole array.
    */
   bool leases, lease_all;
+  /* With leases, part_length > 0: we hold a lease of these bytes from the
+   * beginning to the end, and no other lease, except for ranges that we recover
+   * (lease_all: all of the array, until array_lease_recovered).  Whole stripe
+   * units, but for the end of the array.  A write outside of the part is refused
+   * with EPERM; a read elsewhere is a reader's.
+   */
+  uint64_t part_offset, part_length;
   bool batches; /* members have a batch door */
   bool pulses;  /* ... and say there for how long their disks have been stuck */
-  /* Its one member is who serves the array to several hosts: a FLUSH is asked of it
-   * even if we have written nothing, and one that fails tells that something may be
-   * gone.
+  /* Its one member is the process that serves the array to several hosts: a
+   * FLUSH is sent to it even if we have written nothing, and a failed FLUSH
+   * means that writes may be lost.
    */
   bool service;
   uint64_t epoch;
@@ -73,7 +75,7 @@ struct array_config {
                             EXTENT_BYTES.  Less only in tests. */
 };
 
-/* What a client asks. */
+/* A client's requests. */
 
 enum array_op {
   ARRAY_READ,
@@ -108,8 +110,8 @@ struct array_extent {
   bool hole, zero; /* as NBD's base:allocation */
 };
 
-/* A client that writes, and is to be told (by a FLUSH that fails) when what it has
- * written may be gone: a connection of nbdkit's, or a resync.
+/* A client that writes.  If its writes may be lost, one of its FLUSHes fails.
+ * A client is a connection of nbdkit's, or a resync.
  */
 struct array_client;
 
@@ -118,7 +120,7 @@ struct array_client;
  */
 struct array_request {
   enum array_op op;
-  struct array_client *client; /* who asks; never NULL for a write */
+  struct array_client *client; /* the client; never NULL for a write */
   unsigned flags;
   uint64_t offset, length; /* within the array; the engine checks */
   void *buf;               /* READ, ACCEPT: filled; WRITE: read */
@@ -140,7 +142,7 @@ struct array_request {
   void *state;
 };
 
-/* What the engine asks of a member. */
+/* The engine's requests to a member. */
 
 enum array_io_kind {
   IO_READ,
@@ -173,7 +175,7 @@ struct array_io {
   uint64_t sent_ns; /* the engine's own */
 };
 
-/* What the engine wants told. */
+/* The engine's notices. */
 
 enum array_notice_kind {
   /* Tell weftd that this member is lost; array_commit brings weftd's answer.  The
@@ -195,8 +197,9 @@ struct array_notice {
   enum array_notice_kind kind;
   unsigned member;
   uint64_t epoch;
-  bool answers;     /* LOST: it answers, but with errors: the line is good */
-  char reason[160]; /* a sentence for people */
+  bool answers;       /* LOST: it answers, but with errors: the line is good */
+  uint64_t waited_ms; /* LOST: the wait of the oldest request that needs it */
+  char reason[160];   /* a sentence for people */
 };
 
 struct array;
@@ -206,12 +209,13 @@ struct array *array_new (const struct array_config *config, uint64_t now_ns,
                          char *why, size_t why_size);
 void array_free (struct array *a); /* nothing may be in flight */
 
-/* A client (a connection).  If writes may be gone that a member had in its cache,
- * and no other copy is known to have them, one FLUSH fails with EIO for each client
- * that has written any of them.  A FLUSH speaks for the writes of all clients: so
- * until one of these clients was told, a FLUSH of any other client fails as well.
- * (FLUSHes that are under way at the same time all fail.)
- * A client is closed when no request of it is left; array_free closes the others.
+/* A client (a connection). If a member had writes in its cache that may be
+ * lost, and no other copy is known to have them, one FLUSH fails with EIO for
+ * each client that has written any of them.  A FLUSH covers the writes of all
+ * clients: so until a FLUSH of one of these clients has failed, a FLUSH of any
+ * other client fails as well.  (FLUSHes that are under way at the same time all
+ * fail.) A client is closed when no request of it is left; array_free closes
+ * the others.
  */
 struct array_client *array_client_open (struct array *a);
 void array_client_close (struct array *a, struct array_client *c);
@@ -222,9 +226,9 @@ void array_io_done (struct array *a, struct array_io *io, int error,
                     uint64_t now_ns);
 void array_tick (struct array *a, uint64_t now_ns);
 
-/* Bytes came from the member at heard_ns, be it only a part of an answer: it lives.  To
- * be said before array_tick, which finds members silent; a time that was said before
- * changes nothing.
+/* Bytes came from the member at heard_ns, even if only a part of an answer: it
+ * is alive.  Call it before array_tick, which finds silent members; a repeated
+ * time changes nothing.
  */
 void array_heard (struct array *a, unsigned member, uint64_t heard_ns);
 
@@ -232,16 +236,16 @@ void array_heard (struct array *a, unsigned member, uint64_t heard_ns);
 void array_lost (struct array *a, unsigned member, const char *reason,
                  uint64_t now_ns);
 
-/* There is a connection to the member again, opened in an epoch in which no earlier
- * request to the member runs any more.  Nothing is asked of the member before the
- * next array_commit, which says what state it has now (it is of the same epoch if
- * there is no new one).  A joining member has begun to join anew by then, for
- * writes have passed it by.  For a member that was not lost the call does nothing.
- * kept: the member still has all that it has answered, flushed or not: it is the
- * same process, or a new one with the same page cache.
- * reach: it also has all that it was asked before this round began, or is no copy of
- * the member's disk that was made then; UINT64_MAX: it is no copy, for it is the same
- * process.
+/* There is a connection to the member again, opened in an epoch in which no
+ * earlier request to the member runs any more.  The member gets no request
+ * before the next array_commit, which has the member's present state (of the
+ * same epoch if there is no new one). The joining of a joining member has begun
+ * again by then, because it has missed writes.  For a member that was not lost
+ * the call does nothing.  kept: the member still has all writes that it has
+ * acknowledged, flushed or not: it is the same process, or a new one with the
+ * same page cache.  reach: it also has all requests from before this round
+ * began, or is no copy of the member's disk that was made then; UINT64_MAX: it
+ * is no copy, because it is the same process.
  */
 void array_back (struct array *a, unsigned member, bool kept, uint64_t reach,
                  uint64_t now_ns);
@@ -252,7 +256,7 @@ void array_back (struct array *a, unsigned member, bool kept, uint64_t reach,
  * NOTICE_PREPARED follows when all that was acknowledged before is stable on the
  * copies of both epochs: no other member is lost, images are drained, and all is
  * flushed.  A reader holds its reads from the notice on, and so does one of several
- * writers what it reads outside its part.  A newer epoch, prepared or committed, takes
+ * writers what it reads without a lease.  A newer epoch, prepared or committed, takes
  * the place of this one.
  */
 void array_prepare (struct array *a, uint64_t epoch,
@@ -265,18 +269,19 @@ void array_prepare (struct array *a, uint64_t epoch,
  */
 void array_trust (struct array *a, uint64_t until_ns, uint64_t now_ns);
 
-/* What others had begun to write before this epoch has reached the copies that are read
- * in it.  While it is older than the one that is committed, who only reads answers no
- * reads, nor one of several writers any outside its part.  Before the first call it is
- * newer than all, as where there is no weftd.
+/* All writes that other sessions began before this epoch have reached the
+ * copies that are read in it.  While it is older than the committed one, a
+ * reader answers no reads, and a writer of a part answers none outside of its
+ * part.  Before the first call it counts as newest, as without weftd.
  */
 void array_all_arrived (struct array *a, uint64_t epoch, uint64_t now_ns);
 
-/* A resync has made all copies on in-sync members equal before the first write, of what
- * we may write: from now on a read of that may take any of them, and intent bits are
- * cleared even if another session has set them (BATCH_SETTLE), of extents that have
- * nothing else.  Those of these bytes of the member are to be cleared as well.  Called
- * once for each place that was dirty, or once with a length of 0 when none was.
+/* A resync has brought all copies on in-sync members in sync before the first
+ * write, in the ranges that we may write: from now on a read there may take any
+ * copy, and intent bits are cleared even if another session has set them
+ * (BATCH_SETTLE), of extents that have nothing else.  The bits of these bytes
+ * of the member are cleared as well.  Called once for each dirty range, or once
+ * with a length of 0 when there was none.
  */
 void array_settled (struct array *a, unsigned member, uint64_t offset,
                     uint64_t length, uint64_t now_ns);
@@ -285,28 +290,30 @@ void array_settled (struct array *a, unsigned member, uint64_t offset,
 void array_commit (struct array *a, uint64_t epoch,
                    const enum member_state states[], uint64_t now_ns);
 
-/* The epoch that weftd may be told this host works in (`epoch` of the heartbeat):
- * the last committed one.  But if members join in that epoch, it is the one before,
- * or 0, until all images are written that were accepted before the joining members
- * were connected: these members get no images of such writes, and would copy from
- * copies that lack them, too.  It does not say whether they are connected.
+/* The epoch to report to weftd as the one in which this host works (`epoch` of
+ * the heartbeat): the last committed one.  But if members join in that epoch,
+ * it is the one before, or 0, until all images are written that were accepted
+ * before the joining members were connected: these members get no images of
+ * such writes, and would copy from copies that lack them, too.  The epoch does
+ * not say whether these members are connected.
  */
 uint64_t array_epoch (const struct array *a);
 
-/* An epoch before which no write had begun that has not reached the copies which others
- * read in that epoch: the last committed one, or else the one of an earlier call.
+/* All writes begun before this epoch have reached the copies that other
+ * sessions read in it: the last committed epoch, or else the one of an earlier
+ * call.
  */
 uint64_t array_arrived (struct array *a, uint64_t now_ns);
 
 /* ---- Leases by range (config.leases; array-lease.c, docs/PROTOCOL.md "Leases") ----
  *
- * A write, zero, trim or accept that does not lie within what we hold waits.  A read
- * waits only where it has to mend something; elsewhere it reads as by a reader what we
- * do not hold.  What we hold is in multiples of LEASE_BYTES, but for the array's end.
+ * A write, zero, trim or accept outside of the ranges that we hold waits.  A read
+ * waits only where it has to mend a copy; otherwise it is a reader's read outside of
+ * these ranges.  They are multiples of LEASE_BYTES, but for the array's end.
  */
 
-/* What the requests wait for that wait, the first first: at most `max` ranges, each of
- * one request, rounded out.  Returns how many.
+/* The ranges that requests wait for, in the order of the requests: at most
+ * `max` ranges, each of one request, rounded out.  Returns how many.
  */
 unsigned array_lease_wants (const struct array *a, struct array_range *wants,
                             unsigned max);
@@ -316,17 +323,17 @@ unsigned array_lease_wants (const struct array *a, struct array_range *wants,
 void array_lease_grant (struct array *a, const struct array_range *granted,
                         unsigned count, uint64_t now_ns);
 /* These as well; but copies may differ there, so requests wait, but for those of
- * ARRAY_RECOVER, until array_lease_recovered.  With a part: requests of ARRAY_RECOVER may
- * write there until then.
+ * ARRAY_RECOVER, until array_lease_recovered.
  */
 void array_lease_recover (struct array *a, const struct array_range *ranges,
                           unsigned count, uint64_t now_ns);
-/* With a part: it is over when array_lease_leaves is false. */
+/* With a part they are left then: that is over when array_lease_leaves is false. */
 void array_lease_recovered (struct array *a, uint64_t now_ns);
-/* Give back all of `must`, and around it what lies in `wish`, is ours, and was not
- * written for LEASE_COLD_MS.  No request begins there from now on.  When those that
- * have begun are done, and all their copies are written, for joining members too, the
- * ranges are left: NOTICE_LEFT.  Also what was not ours is left then.
+/* Give back all of `must`, and around it the parts of `wish` that are ours and
+ * were not written for LEASE_COLD_MS. No request begins there from now on.
+ * When the running requests are done, and all their copies are written, for
+ * joining members too, the ranges have left: NOTICE_LEFT. Ranges that were not
+ * ours are in the notice, too.
  */
 void array_lease_leave (struct array *a, const struct array_range *must,
                         const struct array_range *wish, uint64_t now_ns);
@@ -335,8 +342,8 @@ bool array_lease_leaves (const struct array *a);
 /* Take up to `max` ranges that were left; returns how many.  Ask until it is 0. */
 unsigned array_lease_left (struct array *a, struct array_range *left,
                            unsigned max);
-/* All that is ours, or was and is not left yet; ascending, from malloc.  Returns how
- * many; 0: *list is NULL.
+/* All ranges that are ours, or are still leaving; ascending, from malloc.
+ * Returns how many; 0: *list is NULL.
  */
 size_t array_lease_all (const struct array *a, struct array_range **list);
 
@@ -346,7 +353,7 @@ size_t array_lease_all (const struct array *a, struct array_range **list);
  */
 void array_stop (struct array *a, int error, uint64_t now_ns);
 
-/* Outputs: NULL or false when there are no more. */
+/* Outputs: NULL or false at the end. */
 struct array_io *array_next_io (struct array *a);
 struct array_request *array_next_done (struct array *a);
 bool array_next_notice (struct array *a, struct array_notice *notice);
@@ -362,8 +369,8 @@ uint64_t array_round_entered (const struct array *a);
 /* When array_tick wants to be called at the latest; UINT64_MAX: no need. */
 uint64_t array_deadline (const struct array *a);
 
-/* May copies differ where intent bits are set?  Then no bit may be cleared before a
- * resync has made them equal.
+/* May copies differ where intent bits are set?  Then a resync must come before
+ * any bit is cleared.
  */
 bool array_differs (const struct array *a);
 

@@ -17,14 +17,14 @@ insert_pending (struct images *b, struct image_member *m, struct image *e)
 {
   assert (!e->flying);
   if (RB_INSERT (image_tree, &m->pending, e))
-    abort (); /* never: what overlaps was cut away */
+    abort (); /* never: overlaps were cut away */
   if (e->due)
     TAILQ_INSERT_TAIL (&m->due, e, by_due);
   image_weigh (b, m, e, true);
 }
 
-/* The same, and into the age queue, by sequence, from its old end: what was sent in
- * vain is old.
+/* The same, and into the age queue, by sequence, from its old end: an image
+ * that was sent in vain is old.
  */
 static void
 insert_again (struct images *b, struct image_member *m, struct image *e)
@@ -198,8 +198,9 @@ images_add (struct images *b, unsigned member, uint64_t offset, uint64_t length,
       oldest = o;
     inherit (b, e, o);
   }
-  /* Of what it replaces, the oldest is where it belongs by age: a place that is
-   * written again and again must not be looked for among thousands.
+  /* The oldest of the replaced images has the right place by age: the place of
+   * a range that is written again and again must not be searched among
+   * thousands.
    */
   if (oldest)
     TAILQ_INSERT_BEFORE (oldest, e, by_age);
@@ -228,7 +229,7 @@ images_add (struct images *b, unsigned member, uint64_t offset, uint64_t length,
  * those now stand for it too.
  */
 void
-image_put_back (struct images *b, struct image_member *m, struct image *e)
+image_add_back (struct images *b, struct image_member *m, struct image *e)
 {
   uint64_t at = e->offset, end = e->offset + e->length;
   struct image *o = image_first (&m->pending, at), *next;

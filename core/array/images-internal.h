@@ -1,4 +1,4 @@
-/* images-internal.h: what the files of the image buffer share (images.c). */
+/* images-internal.h: shared by the files of the image buffer (images.c). */
 
 #ifndef WEFT_IMAGES_INTERNAL_H
 #define WEFT_IMAGES_INTERNAL_H
@@ -7,7 +7,7 @@
 #include <bsd/sys/tree.h>
 
 #include "images.h"
-#include "base/alloc.h"
+#include "base/spares.h"
 
 /* So many bytes are in flight to one member at once; more would only delay what
  * clients wait for.
@@ -52,7 +52,7 @@ TAILQ_HEAD (image_queue, image);
 struct image_member {
   struct image_tree pending, flying;
   struct image_queue aged, due;
-  uint64_t limit; /* images up to this sequence are to be sent */
+  uint64_t limit; /* send images up to this sequence */
   uint64_t fresh; /* weight of all other images that wait */
   uint64_t flying_weight;
   unsigned runs, batches; /* in flight; batches among them */
@@ -89,7 +89,7 @@ struct images {
 struct image *image_first (const struct image_tree *tree, uint64_t offset);
 struct image *image_new (struct images *b);
 void images_look (struct images *b, struct image_member *m);
-/* All images of the member are to be sent. */
+/* Send all images of the member. */
 void images_fire_member (struct images *b, struct image_member *m);
 void image_make_due (struct images *b, struct image_member *m, struct image *e);
 void image_weigh (struct images *b, struct image_member *m,
@@ -98,13 +98,15 @@ void image_take (struct images *b, struct image_member *m, struct image *e);
 void image_end (struct images *b, struct image *e, bool written);
 void image_enter_generation (struct image *e, struct generation *g);
 void image_leave_generation (struct images *b, struct image *e);
-void payload_unref (struct images *b, struct payload *p);
-struct payload *payload_new (struct images *b, size_t bytes);
+void image_payload_unref (struct images *b, struct payload *p);
+struct payload *image_payload_new (struct images *b, size_t bytes);
 
 /* images-add.c */
-void image_put_back (struct images *b, struct image_member *m, struct image *e);
+void image_add_back (struct images *b, struct image_member *m, struct image *e);
 
-/* What an image takes of the buffer: an image of zeroes only its bookkeeping. */
+/* The bytes of the buffer that an image takes: an image of zeroes only its
+ * bookkeeping.
+ */
 static inline uint64_t
 image_weight (const struct image *e)
 {

@@ -1,9 +1,9 @@
 /* images-member.c: members that are lost, that come back, and that join.
  *
- * The images of a lost member are kept, for it may come back.  Those of a member
- * that is out are dropped; one that is in flight to it is dropped when it is
- * answered, even if the member is back by then: newer writes may have gone to the
- * member since, and an old image must not follow them.
+ * The images of a lost member are kept, because it may come back.  The images
+ * of a member that is out are dropped; an image in flight to it is dropped when
+ * it is answered, even if the member is back by then: newer writes may have
+ * gone to the member since, and an old image must not follow them.
  */
 
 #include <config.h>
@@ -106,6 +106,18 @@ images_written (const struct images *b, unsigned member, uint64_t sequence)
     if (e->sequence <= sequence)
       return false;
   return true;
+}
+
+uint64_t
+images_waits_since (const struct images *b, unsigned member)
+{
+  uint64_t first = images_oldest (b, member);
+  struct image *e;
+
+  RB_FOREACH (e, image_tree, (struct image_tree *) &b->member[member].flying)
+    if (first == 0 || e->accepted_ns < first)
+      first = e->accepted_ns;
+  return first;
 }
 
 uint64_t

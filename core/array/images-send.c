@@ -1,11 +1,11 @@
-/* images-send.c: what goes to a member in one request.
+/* images-send.c: gathers images for a member into one request.
  *
- * The oldest eligible image that no flying one blocks is where gathering
- * begins; from there on in offset order, once around.  A long image travels
- * alone, from its own block.  Short ones are gathered into one block: as a
- * plain write when they are a single run, else as the records of a batch,
- * neighbours in one record.  The gathered block takes the place of the images'
- * own, which are freed at once: a payload is held once.
+ * Gathering begins at the oldest eligible image that is not blocked by a flying
+ * one, and goes on from there in offset order, once around.  A long image
+ * travels alone, from its own block.  Short ones are gathered into one block:
+ * as a plain write when they are a single run, else as the records of a batch,
+ * neighbours in one record.  The gathered block replaces the images' own, which
+ * are freed at once: a payload is held once.
  */
 
 #include <config.h>
@@ -122,7 +122,7 @@ move_payload (struct images *b, struct image *e, struct payload *block,
               size_t at)
 {
   memcpy (block->data + at, e->payload->data + e->at, e->length);
-  payload_unref (b, e->payload);
+  image_payload_unref (b, e->payload);
   block->references++;
   e->payload = block;
   e->at = at;
@@ -147,7 +147,7 @@ make_write (struct images *b, struct image_run *run)
     run->buf = e->payload->data + e->at;
     return true;
   }
-  run->payload = payload_new (b, run->length);
+  run->payload = image_payload_new (b, run->length);
   if (!run->payload)
     return false;
   run->buf = run->payload->data;
@@ -179,7 +179,7 @@ make_batch (struct images *b, struct image_run *run)
     r->payload = NULL; /* move_payload puts it into its place */
   }
   run->length = batch_bytes (records, count);
-  run->payload = payload_new (b, run->length);
+  run->payload = image_payload_new (b, run->length);
   if (!run->payload)
     return false;
   run->kind = RUN_BATCH;
@@ -274,9 +274,9 @@ images_answered (struct images *b, struct image_run *run, bool written)
     if (written || run->drops != m->drops)
       image_end (b, e, written);
     else
-      image_put_back (b, m, e);
+      image_add_back (b, m, e);
   }
-  payload_unref (b, run->payload);
+  image_payload_unref (b, run->payload);
   free (run);
   images_look (b, m);
 }

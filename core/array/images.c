@@ -1,31 +1,33 @@
-/* images.c: what the image buffer keeps, and when an image is due.
+/* images.c: the content of the image buffer, and the time at which an image is
+ * sent.
  *
  * Each member has two trees of images by member offset.  Within a tree no two
- * overlap.  *pending*: to be sent; *flying*: being sent.  A newer image cuts
- * away what it covers of pending ones.  It never touches a flying one: it
- * stays pending until that one is answered, so that two writes to one place
+ * overlap.  *pending*: not sent yet; *flying*: being sent.  A newer image cuts
+ * the range that it covers out of pending ones.  It never touches a flying one:
+ * it stays pending until that one is answered, so that two writes to one range
  * are never under way at once.  An image enters only when its data copy is
- * written (or out), so whatever is here may be sent at any time.
+ * written (or out), so every image here may be sent at any time.
  *
- * Age: an image has the sequence number of its acceptance; one that replaces
- * another takes over the older number, for it now stands for the older write
- * too.  Thus a FLUSH, which waits for the images accepted before it, waits for
- * what replaced them as well, and a place that is written over and over is
- * still sent in time.  It cannot starve: once sent, the newer follow as
- * themselves.  A generation counts the images between two marks, wherever
- * they are; a mark is reached when all generations up to it are empty.  The
- * images of a *background* member are of no generation: nobody waits for them.
+ * Age: an image has the sequence number of its acceptance.  If it replaces an
+ * older image, it takes over the older number, because it now stands for the
+ * older write too.  Thus a FLUSH, which waits for the images accepted before
+ * it, waits for their replacements as well, and a range that is written over
+ * and over is still sent in time.  It cannot starve: once sent, later images
+ * have numbers of their own.  A generation counts the images between two marks,
+ * wherever they are; a mark is reached when all generations up to it are empty.
+ * The images of a *background* member are of no generation: nothing waits for
+ * them.
  *
- * An image is *eligible* (to be sent as soon as the member takes it) when it
- * is due itself (somebody waits for it, or its run is complete) or when its
- * sequence is within its member's limit.  Raising the limit is called firing:
- * by age, by pressure, when idle, by a mark.  The rest is *fresh* and has the
- * chance to be replaced or to get neighbours.  A member with fresh images is
- * armed, in a list by the time at which it will fire: so the next deadline is
- * the list's first.
+ * An image is *eligible* (sent as soon as the member takes it) when something
+ * waits for it, when its run is complete, or when its sequence is within its
+ * member's limit.  Raising the limit is called firing: by age, by pressure,
+ * when idle, by a mark.  Other images are *fresh* and have the chance to be
+ * replaced or to get neighbours.  A member with fresh images is armed, in a
+ * list by the time at which it will fire: so the next deadline is the list's
+ * first.
  *
- * Memory: `bytes` counts all blocks (header included) and images, and what is
- * taken for those to come.  Only images_admit waits for it: sending always
+ * Memory: `bytes` counts all blocks (header included) and images, and the room
+ * reserved for images to come.  Only images_admit waits for it: sending always
  * goes on, and only its gathered blocks may exceed the bound for a moment.
  */
 
@@ -115,7 +117,7 @@ images_free (struct images *b)
 /* Memory. */
 
 struct payload *
-payload_new (struct images *b, size_t bytes)
+image_payload_new (struct images *b, size_t bytes)
 {
   struct payload *p = malloc (sizeof *p + bytes);
 
@@ -128,7 +130,7 @@ payload_new (struct images *b, size_t bytes)
 }
 
 void
-payload_unref (struct images *b, struct payload *p)
+image_payload_unref (struct images *b, struct payload *p)
 {
   if (!p || --p->references > 0)
     return;
@@ -156,7 +158,7 @@ images_admit (struct images *b, size_t length, unsigned copies,
   if (b->bytes > 0 && b->bytes + need > b->config.bytes_max)
     return EAGAIN;
   if (length > 0) {
-    *payload = payload_new (b, length);
+    *payload = image_payload_new (b, length);
     if (!*payload)
       return ENOMEM;
   }
@@ -171,7 +173,7 @@ images_settle (struct images *b, unsigned copies, struct payload *payload)
   assert (b->room >= room_of (copies));
   b->bytes -= room_of (copies);
   b->room -= room_of (copies);
-  payload_unref (b, payload);
+  image_payload_unref (b, payload);
 }
 
 bool
@@ -233,7 +235,7 @@ image_end (struct images *b, struct image *e, bool written)
   if (e->waiter)
     b->config.told (b->config.owner, e->waiter, e->member, written);
   image_leave_generation (b, e);
-  payload_unref (b, e->payload);
+  image_payload_unref (b, e->payload);
   assert (b->bytes >= sizeof *e && b->count > 0);
   b->bytes -= sizeof *e;
   b->count--;

@@ -1,8 +1,9 @@
 /* images.h: the image buffer of a host (docs/DESIGN.md 6.1).
  *
- * It holds the images (copies 1...) of writes whose data copy is written, until
- * they are written too.  The design is told in images.c.  Pure: the array
- * engine asks images_next for what to send and tells images_answered.
+ * The buffer holds the images (copies 1...) of writes whose data copy is
+ * written, until they are written too.  images.c has the design.  Pure: the
+ * array engine asks images_next for the next request and reports answers to
+ * images_answered.
  *
  * Offsets and lengths are bytes in a member's data area.
  */
@@ -52,7 +53,7 @@ struct images_stats {
   uint64_t oldest_ns;      /* when the oldest was accepted; 0: none */
 };
 
-/* What is to be sent to a member, and is in flight until it is answered. */
+/* A request with images to a member, in flight until it is answered. */
 enum image_run_kind { RUN_WRITE, RUN_ZERO, RUN_BATCH };
 struct image;
 struct image_run {
@@ -70,7 +71,7 @@ struct image_run {
 };
 
 /* The ranges of the member that a run writes, one after the other: begin with
- * *at NULL.  False: there are no more.
+ * *at NULL. False at the end.
  */
 bool image_run_range (const struct image_run *run, const struct image **at,
                       uint64_t *offset, uint64_t *length);
@@ -94,12 +95,12 @@ void images_settle (struct images *b, unsigned copies, struct payload *payload);
 /* Is more than half of the buffer taken? */
 bool images_pressed (const struct images *b);
 
-/* What images_admit can ever give at once is at least this many bytes. */
+/* images_admit can always give at least this many bytes at once. */
 uint64_t images_piece_bytes_max (const struct images *b);
 
-/* Add an image; what it covers of older ones that wait is replaced.  A waiter's
- * image is sent at once, and never replaced: nobody may write its range before the
- * waiter is told.
+/* Add an image; it replaces the range that it covers in older ones that wait.
+ * A waiter's image is sent at once, and never replaced: no write to its range
+ * may begin before the waiter is done.
  */
 void images_add (struct images *b, unsigned member, uint64_t offset,
                  uint64_t length, enum image_kind kind, struct payload *payload,
@@ -112,8 +113,8 @@ bool images_hurry (struct images *b, unsigned member, uint64_t offset,
 bool images_overlap (const struct images *b, unsigned member, uint64_t offset,
                      uint64_t length);
 
-/* Everything accepted so far is to be sent: returns a mark, and
- * images_drained says whether all before the mark is written or dropped.
+/* Send everything accepted so far: returns a mark, and images_drained says
+ * whether all before the mark is written or dropped.
  */
 uint64_t images_mark (struct images *b);
 bool images_drained (const struct images *b, uint64_t mark);
@@ -122,14 +123,14 @@ bool images_drained_of (const struct images *b, unsigned member, uint64_t mark);
 /* Is but one run in flight to the member, and none to be sent behind it? */
 bool images_last (const struct images *b, unsigned member);
 
-/* Everything that is there is to be sent, without a mark: nothing else is going on,
- * or a write waits for room.
+/* Send all images, without a mark: no other request is under way, or a write
+ * waits for room.
  */
 void images_fire (struct images *b);
 /* Is there an image that is not yet to be sent? */
 bool images_resting (const struct images *b);
 
-/* Images older than the age limit are to be sent. */
+/* Send images older than the age limit. */
 void images_tick (struct images *b, uint64_t now_ns);
 /* When the next image reaches that age; UINT64_MAX: none waits. */
 uint64_t images_deadline (const struct images *b);
@@ -140,8 +141,8 @@ uint64_t images_deadline (const struct images *b);
 struct image_run *images_next (struct images *b);
 void images_answered (struct images *b, struct image_run *run, bool written);
 
-/* paused: the member is lost, so send it nothing, but keep its images.  Else it is
- * back.
+/* paused: the member is lost, so send it nothing, but keep its images.  False:
+ * it is back.
  */
 void images_pause (struct images *b, unsigned member, bool paused);
 /* A member is out: drop its images (those in flight when they are answered).  None
@@ -155,6 +156,8 @@ void images_background (struct images *b, unsigned member, bool background);
 bool images_any (const struct images *b, unsigned member);
 /* When the oldest that waits was accepted; 0: none waits. */
 uint64_t images_oldest (const struct images *b, unsigned member);
+/* The same, and with those on their way to it. */
+uint64_t images_waits_since (const struct images *b, unsigned member);
 
 /* A mark for one member: after images_fire, images_sequence gives it, and
  * images_written says whether all images of the member up to it are written or

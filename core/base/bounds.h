@@ -1,7 +1,7 @@
 /* bounds.h: every limit of Weft, in one place.
  *
- * A size in bytes ends in _SIZE or _BYTES, a time in its unit; _MAX is the
- * largest value that is accepted, _DEFAULT what is taken when nothing is said.
+ * A size in bytes ends in _SIZE or _BYTES, a time in its unit.  _MAX is the
+ * largest value that is accepted; _DEFAULT is the value where none is given.
  */
 
 #ifndef WEFT_BOUNDS_H
@@ -48,8 +48,9 @@
 /* A run of images at least this long travels as a write of its own. */
 #define IMAGE_RUN_BYTES KiB (32)
 
-/* A write of so many bytes goes past the image buffer; so does one of half as many,
- * whose images would travel alone anyway, when the buffer is more than half full.
+/* A write of at least this size goes past the image buffer.  If the buffer is
+ * more than half full, a write of half this size does, too, because its images
+ * would travel alone anyway.
  */
 #define THROUGH_BYTES KiB (64)
 
@@ -59,8 +60,8 @@
 /* A member that has not answered a request for so long is lost. */
 #define IO_TIMEOUT_MS_DEFAULT 15000
 
-/* A disk that has completed nothing for so long, though its member reads it, hangs
- * (member/pulse.h).  After the second time alone it is not relied on anew.
+/* A disk that has completed nothing for HUNG_MS, though its member reads it,
+ * hangs (member/pulse.h). After DOUBTFUL_MS, no new decision relies on it.
  */
 #define HUNG_MS 3500
 #define DOUBTFUL_MS 1000
@@ -68,10 +69,10 @@
 /* Sessions that write an array at the same time, each a part of it, or by leases. */
 #define WRITERS_MAX 32
 
-/* Leases by range: what they are multiples of; the pieces in which conflicts are
- * counted and near which prefetched leases end; how many a session and an array has;
- * how many ranges are asked for at once; for how long a range was not written that is
- * given back with what lies beside it.
+/* Leases by range: their alignment; the cells in which conflicts are counted
+ * and near whose borders prefetched leases end; the number of leases of a
+ * session and of an array; the number of ranges in one request; the time for
+ * which a neighbouring range must not have been written to be given back, too.
  */
 #define LEASE_BYTES 512
 #define LEASE_REGION_BYTES KiB (16)
@@ -85,6 +86,8 @@
 #define REST_MS 2000 /* between heartbeats of a member without work */
 #define SESSION_TTL_MS 10000
 #define MEMBER_TTL_MS 5000
+/* A member that has not heard weftd for so long gives joining members nothing. */
+#define SOURCE_TTL_MS 60000
 
 /* A spare takes the place of a member that has been out for so long. */
 #define SPARE_AFTER_MS_DEFAULT 600000
@@ -100,11 +103,18 @@
 /* No number that weftd or a writer counts is ever so far beyond what is known of it. */
 #define AHEAD_MAX ((uint64_t) 1 << 32)
 
-/* So do the starts of weftd and the writes of a superblock, or of a list of bad ranges.
- * Who can't count on says so, and nothing is written.
+/* The same bound holds for the starts of weftd and the writes of a superblock,
+ * or of a list of bad ranges.  A program that reaches the bound says so, and
+ * writes nothing.
  */
 #define GENERATION_MAX EPOCH_MAX
 #define SEQUENCE_MAX EPOCH_MAX
+/* The numbers of give-backs and of recovery orders begin here, for a generation
+ * of weftd: other generations around it have other numbers, and all are below
+ * 2^63. An imported cluster's generation may be the seconds since 1970, which
+ * pass 2^31 in 2038, or any number that a disk has seen.
+ */
+#define LEASE_NUMBERS(generation) (((generation) & INT32_MAX) << 32)
 
 /* While data is written, a round (core/array/array-round.c) begins every ROUND_MS.
  * A FLUSH is answered when the last two complete rounds began no earlier than
@@ -127,7 +137,7 @@
 #define JOIN_COPIES_MAX 64
 
 #define NAME_BYTES_MAX 63 /* [a-z0-9][a-z0-9-]{0,62} */
-#define TOKEN_BYTES_MAX 255
+#define TOKEN_BYTES_MAX 319
 #define KEY_BYTES 32
 
 #endif /* WEFT_BOUNDS_H */

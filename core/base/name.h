@@ -1,4 +1,4 @@
-/* name.h: what is a name of an array, a node, a user or a token. */
+/* name.h: the valid names of an array, a node, a user or a token. */
 
 #ifndef WEFT_NAME_H
 #define WEFT_NAME_H

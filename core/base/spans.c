@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "spares.h"
 #include "spans.h"
 
 void
@@ -62,7 +62,7 @@ spans_set (struct spans *s, uint64_t start, uint64_t end, uint64_t owner)
   assert (start < end);
   while (last < s->count && s->span[last].start < end)
     last++;
-  /* What sticks out on either side stays its owner's. */
+  /* The parts outside of the range stay their owner's. */
   if (first < last && s->span[first].start < start)
     with[count++] = (struct span) { s->span[first].start, start,
                                     s->span[first].owner };

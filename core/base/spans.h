@@ -1,8 +1,9 @@
-/* spans.h: which bytes are whose: ranges that do not overlap, each with an owner.
+/* spans.h: the owner of each byte: ranges that do not overlap, each with an
+ * owner.
  *
- * Pure.  Offsets are bytes; a span is [start, end), never empty.  Neighbours of the
- * same owner are one span.  An owner is a number of the caller's, never 0: what is in
- * no span is nobody's.
+ * Pure.  Offsets are bytes; a span is [start, end), never empty.  Neighbours of
+ * the same owner are one span.  An owner is a number of the caller's, never 0:
+ * bytes outside of all spans have no owner.
  */
 
 #ifndef WEFT_SPANS_H

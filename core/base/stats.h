@@ -1,4 +1,4 @@
-/* stats.h: what an array process counts, and says of itself to weftd. */
+/* stats.h: the counters that an array process reports to weftd. */
 
 #ifndef WEFT_STATS_H
 #define WEFT_STATS_H
@@ -16,6 +16,8 @@ struct array_stats {
   struct latency read, write, flush;     /* the same, one by one */
   uint64_t image_bytes, image_bytes_max; /* buffered now; the bound */
   uint64_t image_oldest_ns;              /* age; 0 when none */
+  uint64_t memory_wait_ns; /* for so long a write has waited for memory of this
+                              host; 0: none */
   uint64_t images_sent, images_replaced; /* bytes */
   uint64_t batches;
   unsigned requests_waiting;

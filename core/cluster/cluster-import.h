@@ -1,5 +1,5 @@
-/* cluster-import.h: what an import would make of an array's members, from what their
- * disks say of themselves (cluster-import-plan.c).
+/* cluster-import.h: the plan of an import: the members' states, derived from
+ * the reports of their disks (cluster-import-plan.c).
  */
 
 #ifndef WEFT_CLUSTER_IMPORT_H
@@ -21,8 +21,8 @@ struct cluster_import_place {
    */
   bool current;
   bool
-    unknown; /* in-sync, and not known to be current, be it given up or not */
-  enum member_state state; /* what the member is to be */
+    unknown; /* in-sync, but not known to be current, whether given up or not */
+  enum member_state state; /* the member's state after the import */
 };
 
 struct cluster_import_plan {
@@ -35,22 +35,23 @@ struct cluster_import_plan {
   /* Two disks that are copies of each other, the older one first; NULL: none are. */
   const struct cluster_disk_heartbeat *twin[2];
   uint64_t epoch, generation; /* the highest that any disk has seen */
-  uint64_t round;             /* the highest of those that are to be in-sync */
+  /* the highest of the members that will be in-sync */
+  uint64_t round;
   /* Members that are in-sync, and not there as such, have a copy of everything: they
    * may have gone on without all others.
    */
   bool gone_on;
   uint64_t old_bytes; /* of which no copy is on a current disk */
   uint64_t
-    lost_bytes; /* of which no copy is on any disk that is to be in-sync */
+    lost_bytes; /* bytes without a copy on any disk that will be in-sync */
   struct layout layout;
   struct cluster_import_place place[ARRAY_MEMBERS_MAX];
 };
 
-/* Refuses (true) what can't be imported: no disk was heard, they are not of one array,
- * a copy of some data is missing, or, unless import->accept_loss, some disk shows that
- * another one may know more.  plan: what was found, as far as it got; its pointers are
- * to the engine's list of foreign disks.
+/* Refuses (true) an import that is not possible: no disk was heard, they are
+ * not of one array, a copy of some data is missing, or, unless
+ * import->accept_loss, some disk shows that another one may know more.  plan:
+ * the findings so far; its pointers are to the engine's list of foreign disks.
  */
 bool cluster_import_refused (struct cluster *c, uint64_t op,
                              const struct cluster_import *import,
@@ -59,8 +60,8 @@ bool cluster_import_refused (struct cluster *c, uint64_t op,
 void cluster_import_look (const struct cluster *c,
                           const struct cluster_import *import,
                           struct cluster_import_plan *plan);
-/* What is doubtful about it, one sentence after the other: *next counts them, from 0 on;
- * false: there is no more.
+/* The doubts about it, one sentence after the other: *next counts them, from 0
+ * on; false at the end.
  */
 bool cluster_import_doubts (const struct cluster_import_plan *plan,
                             unsigned *next, char *text, size_t size);

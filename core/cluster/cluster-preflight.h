@@ -16,7 +16,7 @@ struct cluster_preflight {
   bool allowed;
   struct cluster_problem why;       /* when it is not */
   char confirm[CLUSTER_PATH_BYTES]; /* the name that people are to type */
-  unsigned lines_count;             /* sentences: what is lost, and so on */
+  unsigned lines_count;             /* sentences: losses, and so on */
   char line[CLUSTER_LINES_MAX][480];
   uint64_t lost_bytes;        /* for good */
   uint64_t unreachable_bytes; /* more than now, for a while */
@@ -40,7 +40,7 @@ void cluster_preflight_service_drop (struct cluster *c,
                                      const struct cluster_input *in,
                                      const char *array,
                                      struct cluster_preflight *f);
-/* drop: the node is to attach it no more. */
+/* drop: forbid the node to attach it. */
 void cluster_preflight_allow (struct cluster *c, const struct cluster_input *in,
                               const char *array,
                               const struct cluster_allow *allow, bool drop,
@@ -83,17 +83,17 @@ void cluster_preflight_import (struct cluster *c,
                                const struct cluster_input *in,
                                const struct cluster_import *import,
                                struct cluster_preflight *f);
-/* What would come of stopping this node at once.  allowed: that makes no data
- * unreachable.
+/* The effects of stopping this node at once.  allowed: all data stays
+ * reachable.
  */
-void cluster_ok_to_stop (const struct cluster *c, const char *node,
-                         struct cluster_preflight *f);
-/* What would come of losing these members of an array. */
-void cluster_array_losing (const struct cluster *c,
-                           const struct cluster_array *a, const bool which[],
-                           struct cluster_preflight *f);
+void cluster_preflight_ok_to_stop (const struct cluster *c, const char *node,
+                                   struct cluster_preflight *f);
+/* The effects of losing these members of an array. */
+void cluster_preflight_losing (const struct cluster *c,
+                               const struct cluster_array *a,
+                               const bool which[], struct cluster_preflight *f);
 /* Which members of the array are on this node? */
-void cluster_array_on_node (const struct cluster_array *a, const char *node,
-                            bool which[]);
+void cluster_copies_on_node (const struct cluster_array *a, const char *node,
+                             bool which[]);
 
 #endif /* WEFT_CLUSTER_PREFLIGHT_H */

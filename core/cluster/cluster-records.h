@@ -1,5 +1,5 @@
-/* cluster-records.h: what is durable of the cluster engine (cluster.h): the records
- * that its steps put into the store, and that it is started from.
+/* cluster-records.h: the durable records of the cluster engine (cluster.h): its
+ * steps put them into the store, and it starts from them.
  */
 
 #ifndef WEFT_CLUSTER_RECORDS_H
@@ -20,14 +20,16 @@
 #define CLUSTER_REASON_BYTES 256
 #define CLUSTER_INSTANCE_BYTES 65
 #define CLUSTER_PROCESS_BYTES 160
-#define CLUSTER_WAITS_BYTES 960 /* what a job or a drain waits for */
+#define CLUSTER_WAITS_BYTES                                                    \
+  960 /* the reason for which a job or a drain waits */
 #define CLUSTER_CACHE_BYTES 128
 
 struct cluster_identity {
   uint8_t uuid[16];
   uint64_t generation; /* of weftd: grows with each of its starts */
-  /* The number of the newest fence of a node, or change of who may attach an array.
-   * It outlives both: what is new has a greater one.
+  /* The number of the newest fence of a node, or of the newest change of an
+   * array's list.  It stays when either is gone: a new fence or change has a
+   * greater number.
    */
   uint64_t fences;
   bool restore; /* this database is a backup that was just put in its place
@@ -41,8 +43,8 @@ struct cluster_disk_record {
   uint8_t uuid[16];
   uint8_t key[KEY_BYTES]; /* tokens for it are made with this: cluster-key.c */
   uint8_t
-    next_key[KEY_BYTES]; /* what it is to be as soon as that goes; zero: none is
-                                  asked for (cluster-rekey.c) */
+    /* the key that follows as soon as possible; zero: none (cluster-rekey.c) */
+    next_key[KEY_BYTES];
   bool untold;          /* its process has not shown yet that it has this key */
   uint8_t release[16];  /* the array that it is to forget; zero: none */
   uint8_t spare_of[16]; /* the array that it is a spare of; zero: none */
@@ -67,7 +69,7 @@ struct cluster_disk_record {
 
 #define CONFIRMED_BY_NONE EPOCH_MAX
 
-/* The nodes that may attach an array (cluster-allowed.c). */
+/* The nodes that may attach an array (cluster-access.c). */
 #define ALLOW_NODES_MAX 256
 struct cluster_allow {
   char node[NAME_BYTES_MAX + 1];
@@ -82,6 +84,7 @@ struct cluster_allow_list {
 
 /* Nodes that may serve an array to others (cluster-candidates.c). */
 #define SERVICE_NODES_MAX 16
+#define SERVICE_UNREACHED_MAX 32 /* clients, and whom they do not reach */
 
 struct cluster_member {
   uint8_t disk[16];
@@ -89,11 +92,15 @@ struct cluster_member {
   uint64_t fence;          /* it is to refuse epochs below this one */
   uint64_t lapse;          /* writes of epochs before this one that it had not
                               flushed may be gone; later ones it has kept */
-  uint64_t life; /* what it was asked in this epoch and later ones was asked of
-                    the process that served it when it last confirmed one */
+  /* requests of this epoch and later ones went to the process that served it
+   * when it last confirmed one
+   */
+  uint64_t life;
   uint64_t
-    life_round; /* what its disk had noted when that process began to serve it for
-                          this array's sessions; 0: it is not known */
+    /* the round on its disk when that process began to serve it for this
+     * array's sessions; 0: not known
+     */
+    life_round;
   uint64_t confirmed; /* the last epoch that its disk confirmed: a disk with a
                               lower min_epoch is an old copy of it.
                               CONFIRMED_BY_NONE: the disk is blank, or was, and
@@ -105,15 +112,24 @@ struct cluster_member {
   bool planned; /* it was put out on purpose; else it was lost */
 
   /* How it comes back (cluster-rebuild.c). */
-  bool held;   /* it stays out until an administrator takes it back */
-  bool slow;   /* the same, for it was too slow; or a spare takes its place */
+  bool held; /* it stays out until an administrator takes it back */
+  /* the same, because it was too slow; or a spare takes its place */
+  bool slow;
   bool reset;  /* its disk is an old copy or another disk: it is to forget its
                  place, and is then rebuilt in full */
   bool partly; /* it was joining when it went out: if a source of it goes out
                   after it, what it has copied is not to be trusted */
   bool
-    anew; /* it was joining when one of several that wrote has ended: what that one
-                sent it may not have come, so it is to begin anew */
+    /* it was joining when one of several writers ended: writes from that one
+     * may not have arrived, so its joining must begin again
+     */
+    anew;
+  bool
+    /* it was given back to sessions without its unflushed writes: it may differ
+     * from other copies until it joins again (cluster-rejoin.c), or the array
+     * is attached again
+     */
+    differs;
   bool paused;             /* its rebuild is */
   uint64_t floor, ceiling; /* of its rebuild's rate, bytes a second; 0: the
                               default floor, no ceiling */
@@ -137,7 +153,7 @@ struct cluster_change {
                                       epochs, durably */
 };
 
-/* A session that is over, and whose tokens members may still take (cluster-over.c). */
+/* A session that is over, and whose tokens members may still take (cluster-shut.c). */
 struct cluster_over {
   uint64_t session; /* 0: all, but only to open doors */
   uint64_t epoch;   /* of its newest tokens */
@@ -154,8 +170,10 @@ struct cluster_array_record {
   uint64_t unit;
   uint64_t member_bytes; /* in use of each member's data area */
   bool ready;            /* every member has taken its place once */
-  bool restoring; /* weftd was restored from a backup, and members have not said
-                            yet what became of the array since */
+  /* weftd was restored from a backup, and members have not reported the array's
+   * newer state yet
+   */
+  bool restoring;
   uint64_t epoch;
   uint64_t unprepared; /* the last epoch in which a member went out without
                           sessions being prepared: a reader that works in an older
@@ -173,21 +191,31 @@ struct cluster_array_record {
   unsigned service_nodes; /* candidates of its service; 0: it has none */
   char service_node[SERVICE_NODES_MAX][NAME_BYTES_MAX + 1];
 
-  /* What of a writer's answers outlives the writer (cluster-kept.c). */
-  uint64_t writer_epoch; /* in which the last writer was let in; 0: it has
-                            detached, so all that it had answered is stable */
+  /* The fate of a writer's acknowledged writes after its end
+   * (cluster-takeover.c).
+   */
+  /* in which the last writer was admitted; 0: it has detached, so all writes
+   * that it acknowledged are stable
+   */
+  uint64_t writer_epoch;
   bool risky; /* since then a member went out that may have had what else was in
                  the writer's image buffer alone */
   bool
-    unequal; /* a writer before that one has not detached, and the copies have
-                   not been made equal since */
+    /* an earlier writer has not detached, and the copies have not been in sync
+     * since
+     */
+    unequal;
   uint64_t
-    lapse; /* what a writer of an older epoch had answered, and nobody has
-                     flushed, may be gone */
+    /* unflushed writes that a writer of an older epoch has acknowledged may be
+     * lost
+     */
+    lapse;
   bool
-    to_recover; /* of those who share it by leases one has not said that all it
-                      held is equal: what nobody holds is recovered before it is
-                      granted (cluster-lease.c) */
+    /* a session that shared the array by leases has ended without saying that
+     * its ranges are in sync: ranges without an owner are recovered before they
+     * are granted (cluster-lease.c)
+     */
+    to_recover;
   unsigned over_count;
   struct cluster_over over[OVER_MAX]; /* by number */
   struct cluster_change change;
@@ -202,8 +230,8 @@ struct cluster_part {
   uint64_t offset, length;
 };
 
-/* Sessions that have ended are kept for a while, so that a host that comes
- * back is told who took over, and why.
+/* Ended sessions are kept for a while, so that a host that comes back learns
+ * which administrator or host took over, and why.
  */
 struct cluster_session_record {
   uint64_t id; /* never 0 */
@@ -214,9 +242,11 @@ struct cluster_session_record {
   char uri[CLUSTER_URI_BYTES];
   uint64_t pid;
   bool writable;
-  struct cluster_part part; /* what it writes, of several that write */
+  /* the part that it writes, if there are several writers */
+  struct cluster_part part;
   bool
-    leases; /* what it writes comes and goes, by leases; its part is the whole array */
+    /* it writes by leases, which come and go; its part is the whole array */
+    leases;
   bool service;   /* it serves the array to others, as one of the candidates */
   bool by_admin;  /* an administrator has attached it: no list binds it */
   bool exports;   /* its process listens for clients on other hosts */
@@ -227,8 +257,8 @@ struct cluster_session_record {
   char reason[CLUSTER_REASON_BYTES]; /* why it ended */
 };
 
-/* What an administrator has said of a node.  A node of which nothing was ever said
- * has no record.
+/* An administrator's settings for a node.  A node without settings has no
+ * record.
  */
 struct cluster_node_record {
   char name[NAME_BYTES_MAX + 1];
@@ -237,8 +267,8 @@ struct cluster_node_record {
   uint64_t maintenance_wall_ms, draining_wall_ms; /* when that last changed */
   uint64_t drain_bytes; /* of its members when the drain began */
   bool fenced; /* nothing it asks for is carried out (cluster-fence.c) */
-  /* The number of its last fence, or of the end of that; 0: there was none.  What runs
-   * on it since before is refused for ever.
+  /* The number of its last fence, or of the end of that; 0: there was none.
+   * Processes on the node from before are refused for ever.
    */
   uint64_t fence;
   uint64_t fenced_wall_ms;
@@ -246,7 +276,7 @@ struct cluster_node_record {
   bool shut_out; /* its sessions end; nothing was heard of it since */
 };
 
-/* What takes long (cluster-jobs.c).  Those that have ended are kept for a day. */
+/* Long-running work (cluster-jobs.c). Ended jobs are kept for a day. */
 enum cluster_job_kind {
   CLUSTER_JOB_REBUILD,
   CLUSTER_JOB_DRAIN,
@@ -264,8 +294,8 @@ struct cluster_job {
   char subject[NAME_BYTES_MAX + 32]; /* "member 1 of array a" */
   enum cluster_job_kind kind;
   enum cluster_job_state state;
-  char waits[CLUSTER_WAITS_BYTES]; /* what it waits for; "": nothing.  FAILED:
-                                      why it failed */
+  /* the reason to wait; "": none.  FAILED: the reason of the failure */
+  char waits[CLUSTER_WAITS_BYTES];
   uint64_t done_bytes, total_bytes, rate;
   uint64_t eta_ms; /* how long it will still take; 0: not known.  Not stored */
   uint64_t since_wall_ms;

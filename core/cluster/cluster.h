@@ -1,31 +1,30 @@
-/* cluster.h: the cluster engine (docs/DESIGN.md 3.3 and 7): what weftd
- * knows and decides.
+/* cluster.h: the cluster engine (docs/DESIGN.md 3.3 and 7): weftd's state and
+ * decisions.
  *
- * A pure state machine: it is handed what disks, hosts and administrators say,
- * with the time and randomness, and hands back steps.  It opens nothing, knows
- * no JSON, and never waits.  The caller (weftd's loop, or the simulator)
- * serialises all calls.
+ * A pure state machine: its inputs are the messages of disks, hosts and
+ * administrators, the time and randomness; its outputs are steps.  It opens
+ * nothing, knows no JSON, and never waits.  The caller (weftd's loop, or the
+ * simulator) serialises all calls.
  *
  *   heartbeats, requests ─┐                ┌─ records ── to the store
  *   the clock ────────────┴─► the engine ──┴─ outputs ── replies, events, log
  *
  * Every call makes at most one step.  A step's records are one transaction.
  * Its outputs may be sent when its own records *and those of every step before
- * it* are durable, in the order of the steps: so what the engine holds in
- * memory may run ahead of the store, and nobody outside ever sees that.  A
- * caller that cannot store must die; the engine is then started again from what
- * is stored.
+ * it* are durable, in the order of the steps: so the engine's memory may be
+ * ahead of the store, but no answer ever is.  A caller that cannot store must
+ * die; the engine is then started again from the stored records.
  *
  * A call either answers at once or keeps the operation waiting (a long poll; an
  * attach that waits for members' confirmations) and answers it in a later step.
  * An operation is a number of the caller's choice, answered exactly once.
  *
  * The epoch change is one mechanism (cluster-change.c): PREPARED is recorded,
- * members confirm by their heartbeats, COMMIT is recorded.  Commands to members
- * are no messages: a heartbeat's reply says what is wanted, and the next
- * heartbeat says what is.
+ * members confirm by their heartbeats, COMMIT is recorded.  Members get no
+ * commands: a heartbeat's reply has the wanted state, and the next heartbeat
+ * has the actual state.
  *
- * Silence is measured on a clock that stands still while weftd itself does
+ * Silence is measured on a clock that stops while weftd itself is stopped
  * (suspended, or waiting for its disk): see cluster_tick.
  *
  * All times are in ms: now_ms of a monotonic clock, wall_ms since 1970.
@@ -64,7 +63,7 @@ struct cluster_load_rates { /* a second */
   double net_rx_bytes, net_tx_bytes;
 };
 
-/* What an array process says about itself: array_stats, in the same units. */
+/* An array process's report about itself: array_stats, in the same units. */
 struct cluster_session_rates { /* a second; latencies are means */
   double reads, writes, flushes, read_bytes, write_bytes;
   double read_us, write_us, flush_us;
@@ -85,7 +84,7 @@ struct cluster_join {
   uint64_t copied_bytes;            /* read from peers since it began */
   uint64_t unreadable_bytes;        /* that no source could read: left out */
   uint64_t rate;                    /* bytes a second, lately */
-  char waits[CLUSTER_REASON_BYTES]; /* what it waits for; "": nothing */
+  char waits[CLUSTER_REASON_BYTES]; /* the reason to wait; "": none */
 };
 
 /* How fast a joining member has less to do (cluster-eta.c). */
@@ -98,17 +97,18 @@ struct cluster_eta {
   bool known;                     /* two measurements have agreed */
 };
 
-/* What a joining member is to do. */
+/* The order to a joining member. */
 struct cluster_join_order {
   uint64_t epoch; /* 0: nothing yet */
   bool paused;
   uint64_t rate;  /* bytes a second; 0: as fast as it can */
   uint64_t round; /* that its disk is to note at the end; 0: the writer tells it
                      the round */
-  bool source[ARRAY_MEMBERS_MAX]; /* the in-sync members of its group */
+  /* The in-sync members that have a copy of anything that lies at its place. */
+  bool source[ARRAY_MEMBERS_MAX];
 };
 
-/* What a disk or a session says that this weftd does not know of
+/* A report of a disk or a session that this weftd cannot have caused
  * (cluster-doubt.c).
  */
 enum cluster_doubt_kind {
@@ -124,84 +124,169 @@ struct cluster_doubt {
   char claim[200]; /* "it has seen epoch 9 of array a, which is here at 7" */
 };
 
-struct waiting; /* cluster-internal.h */
+/* Words that an array waits for (cluster-overdue.c). */
+enum cluster_word {
+  WORD_NONE,
+  /* A member's: */
+  WORD_PLACE,  /* it has taken its place */
+  WORD_FENCED, /* it refuses requests of epochs below the ordered one */
+  WORD_SHUT,   /* it has shut a session that is over */
+  /* a session's: */
+  WORD_PREPARED, /* it is prepared for a change of epoch */
+  WORD_EPOCH,    /* it works in the array's epoch */
+  /* its writes have reached the copies that other sessions read */
+  WORD_ARRIVED,
+  WORD_DECLARED, /* which leases it has */
+  WORD_GIVEN,    /* it has left a range that another one needs */
+  WORD_ORDER,    /* it has heard of its order to recover */
+  WORD_FENCES,   /* it refuses clients of nodes that were fenced */
+  WORD_LEFT,     /* it does not serve any more */
+  CLUSTER_WORDS
+};
+/* How long a word is owed; not stored. */
+struct cluster_owed {
+  uint64_t asked; /* the number that the word must reach; 0: nothing is owed */
+  uint64_t ms;    /* for so long its debtor has sent heartbeats without it */
+  uint64_t patience_ms; /* the same, as far as it counts */
+};
 
-/* Of a disk that is a file, in bytes. */
+struct waiting; /* cluster-ground.h */
+
+/* For a disk that is a file, in bytes. */
 struct cluster_room {
   uint64_t size, free; /* of its file system; size 0: nothing is known */
   uint64_t
     wanted; /* of the disk, for which the file has no room of its own yet */
 };
 
+/* The state that a disk's process reports. */
+enum cluster_disk_state {
+  DISK_SERVING,
+  DISK_STARTING, /* nobody can connect to it yet, and perhaps never */
+  DISK_FAILED,   /* its requests fail */
+  DISK_REMOVED,  /* the same, because the device was removed from its host */
+};
+
+/* Whose heartbeats weftd has heard since it started. */
+enum cluster_presence {
+  DISK_UNHEARD, /* of no process of this disk */
+  DISK_FORMER,  /* of an earlier process, but not of the present one */
+  DISK_HEARD,   /* of the present process */
+};
+
+/* The last reply to a disk's present process. */
+struct cluster_told {
+  bool reply; /* there was one: the numbers and the order count */
+  bool key;   /* and it had the key of the disk's record */
+  bool
+    known; /* a heartbeat has shown, before that reply, that the process has its key, its
+                 place and the states of its array */
+  uint64_t over, epoch, min_epoch;
+  struct cluster_join_order order;
+  uint64_t key_live_ms; /* since when it has that key; 0: for long */
+};
+
+/* The sources whose tokens a joining disk was given (cluster_shut_source). */
+struct cluster_grants {
+  bool source[ARRAY_MEMBERS_MAX];
+  uint64_t joining; /* in this joining */
+  bool any;         /* some of them since cluster_join_granted */
+};
+
+/* When a member that was out is taken back. */
+struct cluster_return {
+  uint64_t due_live_ms;  /* no earlier */
+  uint64_t last_live_ms; /* when it was, last, */
+  uint64_t
+    backoff_ms; /* after so long: longer each time that it goes out again soon */
+  uint64_t flaps_live_ms; /* since when it does so; 0: it does not */
+};
+
+/* Another process asks for a disk's place. */
+struct cluster_rival {
+  uint64_t since_live_ms;               /* 0: none does */
+  char refused[CLUSTER_INSTANCE_BYTES]; /* the last one that was refused */
+  uint64_t refused_live_ms;             /* when it was; 0: never */
+};
+
 struct cluster_disk {
   TAILQ_ENTRY (cluster_disk) link;
   struct cluster_disk_record rec;
+  uint64_t stored_sequence,
+    stored_live_ms;            /* its sequence as last stored, and when that
+                                               was */
   struct waiting *poll;        /* its long poll; NULL: none now */
   struct cluster_array *array; /* of which it is a member; NULL: of none */
   unsigned position;
 
-  struct cluster_disk_heartbeat *said; /* its last report; NULL: none yet */
-  /* As of its last heartbeat; not stored. */
-  bool heard; /* it was, since weftd started */
-  bool met;   /* the same, whatever became of the process that was heard */
-  struct cluster_doubt doubt; /* of what it said last */
-  bool alive;    /* not silent for MEMBER_TTL_MS; true at weftd's start */
-  bool starting; /* it says that it does not listen yet */
-  bool failed;   /* it says so of itself */
-  bool blank;    /* it says that it belongs to no array */
-  char reason[CLUSTER_REASON_BYTES]; /* why it failed, or why it was refused */
+  /* Is its process there?  Not stored, as all that follows. */
+  enum cluster_presence presence;
+  bool alive; /* not silent for MEMBER_TTL_MS; true at weftd's start */
+  bool spoke; /* it has sent a heartbeat since it last went out */
   char instance[CLUSTER_INSTANCE_BYTES];
-  char cache[CLUSTER_CACHE_BYTES]; /* "": not known, or it has failed */
-  /* The process for which the tokens of the array's epoch were made. */
-  char minted[CLUSTER_INSTANCE_BYTES];
   uint64_t last_live_ms;  /* on the clock of silence */
   uint64_t spoke_live_ms; /* when its last heartbeat came */
   uint64_t spoke_step;    /* the step in which it last said that it listens */
   uint64_t answer;        /* the step of its last answer; 0: none yet */
-  uint64_t min_epoch, states_epoch, sequence, dirty_extents;
-  uint64_t
-    disk_stuck_ms;    /* its process lives, and waits so long for the disk */
-  uint64_t refuted;   /* a round that it said, and that can't be; 0: none */
-  uint64_t raise_max; /* its process raises min_epoch by itself no further */
-  bool took_place;    /* it reports the array and position that it is to have */
-  bool old_copy;  /* the disk that asks for its place is an old copy of it */
-  uint64_t round; /* of the array's writing, that it says it has noted */
-  bool served;    /* its present process was an in-sync member in an epoch in
-                      which a writer works: its disk is no old copy */
-  struct cluster_join join; /* as it says, while it is joining */
-  struct cluster_eta eta;
-  bool spoke;              /* it has sent a heartbeat since it last went out */
-  uint64_t rejoin_live_ms; /* it is taken back no earlier */
-  /* When it was last taken back, and how long it had to wait for that: longer each
-   * time that it goes out again soon.
-   */
-  uint64_t rejoined_live_ms, backoff_ms;
-  uint64_t flaps_live_ms; /* since when it does so; 0: it does not */
-  uint64_t rate;          /* of its rebuild, as last decided; bytes a second */
-  uint64_t contested_live_ms; /* since when another instance asks for its place;
-                                 0: none does */
-  char refused[CLUSTER_INSTANCE_BYTES]; /* the last instance that asked for its
-                                           place and was refused */
-  uint64_t refused_live_ms;             /* when it was; 0: never */
-  uint64_t over; /* the sessions that are over it has shut up to this number */
-  uint64_t told_over, told_epoch,
-    told_min_epoch;                     /* in the last reply to this instance */
-  struct cluster_join_order told_order; /* the same */
-  bool told;     /* this instance has had a reply: the last three count */
-  bool told_key; /* and that had the key of the disk's record */
-  uint64_t keyed_live_ms; /* since when it has that; 0: for long */
-  uint64_t
-    fenced_live_ms; /* when a change was COMMITted that it had confirmed */
-  bool knows; /* its heartbeat has shown, before the last reply, that it has its
-                 key, its place and the states of its array */
-  uint64_t stored_sequence, stored_live_ms; /* its sequence as last stored, and
-                                               when that was */
+  struct cluster_rival rival;
 
+  /* As of its last heartbeat. */
+  struct cluster_disk_heartbeat *said; /* the whole; NULL: none yet */
+  enum cluster_disk_state state;
+  char reason[CLUSTER_REASON_BYTES]; /* why it failed, or why it was refused */
+  bool proven;     /* the heartbeat came with its node's certificate */
+  bool blank;      /* it says that it belongs to no array */
+  bool took_place; /* it reports the array and position that it is to have */
+  char cache[CLUSTER_CACHE_BYTES]; /* "": not known, or it has failed */
+  uint64_t min_epoch, states_epoch, sequence, dirty_extents;
+  uint64_t round; /* of the array's writing, that it has noted */
+  uint64_t over;  /* the sessions that are over it has shut up to this number */
+  uint64_t raise_max; /* its process raises min_epoch by itself no further */
+  uint64_t
+    disk_stuck_ms; /* its process lives, and waits so long for the disk */
+  struct cluster_join join; /* while it is joining */
+  struct cluster_eta eta;
   uint64_t load_ms; /* when `load` came; 0: never */
   struct cluster_load load;
   struct cluster_load_rates rates;
   struct cluster_room room;
+
+  /* Is it what it says, and has it the newest data? */
+  struct cluster_doubt doubt; /* of what it said last */
+  uint64_t refuted; /* a round that it said, and that can't be; 0: none */
+  bool old_copy;    /* the disk that asks for its place is an old copy of it */
+  bool served;      /* its present process was an in-sync member in an epoch in
+                       which a writer works: its disk is no old copy */
+  /* When it last said that it is not in the array in which the backup has it, and which is
+   * not restored yet; 0: never.
+   */
+  uint64_t moved_live_ms;
+
+  /* Orders to the disk, and answers that it owes. */
+  struct cluster_told told;
+  struct cluster_grants grants;
+  /* The process for which the tokens of the array's epoch were made. */
+  char minted[CLUSTER_INSTANCE_BYTES];
+  uint64_t
+    fenced_live_ms; /* when a change was COMMITted that it had confirmed */
+  struct cluster_owed owed[CLUSTER_WORDS];
+  enum cluster_word overdue; /* that it has owed for too long, or WORD_NONE */
+
+  struct cluster_return back;
+  uint64_t rate; /* of its rebuild, as last decided; bytes a second */
 };
+
+static inline bool
+cluster_disk_heard (const struct cluster_disk *d)
+{
+  return d->presence == DISK_HEARD;
+}
+
+static inline bool
+cluster_disk_failed (const struct cluster_disk *d)
+{
+  return d->state >= DISK_FAILED;
+}
 
 /* How fast members are rebuilt beside clients (cluster-pace.c). */
 struct cluster_pace {
@@ -236,8 +321,10 @@ struct cluster_array {
   uint64_t again_live_ms;
   uint64_t
     slow_live_ms[ARRAY_MEMBERS_MAX]; /* since when each is slow; 0: it is not */
-  uint64_t moved; /* the epoch with which the readers' copies changed; 0: what
-                     was written before has reached them (cluster-settle.c) */
+  /* the epoch with which the readers' copies changed; 0: earlier writes have
+   * reached them (cluster-pump.c)
+   */
+  uint64_t moved;
   struct cluster_pace pace;
   bool progressed; /* a rebuild has, since an event last told so */
   /* Of each candidate of its service, when it first asked to serve, without a pause
@@ -253,33 +340,47 @@ struct cluster_array {
     service_to[NAME_BYTES_MAX + 1]; /* the node that the service moves to; "":
                                           to none ... */
   uint64_t service_to_live_ms;      /* ... and until when that is tried */
+  /* Clients of its service that did not reach a serving node (cluster-reach.c);
+   * client: "": none.  The times of the first report in a row, and of the last
+   * one.
+   */
+  struct cluster_unreached {
+    char client[NAME_BYTES_MAX + 1], server[NAME_BYTES_MAX + 1];
+    uint64_t session, since_live_ms, heard_live_ms;
+  } unreached[SERVICE_UNREACHED_MAX];
+  uint64_t reach_live_ms; /* when the service last moved for that, and ... */
+  uint64_t reach_rest_ms; /* ... for how long it then stays; 0: it never did */
+  unsigned reach_shown;   /* an event has told of so many clients */
   uint64_t ordered_live_ms; /* when an administrator last ended a session */
-  unsigned due; /* enum due: what is to be looked at (cluster-settle.c) */
+  unsigned due; /* enum due: the work that is due (cluster-pump.c) */
   bool is_due, is_changing; /* it is in the list of these (struct cluster) */
   TAILQ_ENTRY (cluster_array) due_link, changing_link;
-  bool deferred; /* its change waits for the array to stand still no longer */
+  bool deferred; /* its change waits for the end of the array's freeze */
+  uint64_t owed_live_ms; /* up to when words that are owed are counted */
   char
-    waits[768]; /* what it waits for before it is restored from a backup; "": it
-                      waits for nothing */
+    /* the reason to wait before it is restored from a backup; "": none */
+    waits[768];
   struct cluster_leases
-    *leases; /* who may write what; NULL: nobody shares it */
+    *leases; /* the leases; NULL: no session shares it by leases */
 };
 
 /* A session that shares its array, by leases or with a part of it (cluster-lease.c). */
 struct cluster_lessee {
-  uint64_t heard_live_ms; /* since when this weftd has heard it */
-  bool declared;          /* this weftd knows all of its leases */
+  uint64_t
+    heard_live_ms; /* since when it could say to this weftd what it has */
   bool
-    unequal; /* what it declared was to be recovered, and it has not said yet that it
-                   has done so */
+    equal; /* its resync is over: before that it says nothing of its leases */
+  bool declared;   /* this weftd knows all of its leases */
+  bool unequal;    /* its declared ranges are not recovered yet */
   uint64_t number; /* of the last GIVE that was carried out */
-  bool orders;     /* it carries out orders to recover, as it says */
   uint64_t
     order; /* the order to recover that it knows of, as it says; 0: none */
-  unsigned news,
-    told_news; /* counts what it is to be told; as of the last reply */
-  uint64_t gets, revokes; /* ever: ranges granted, and asked back */
-  /* What its last call asked for and has not got, and since when it asks for that. */
+  unsigned news, told_news; /* counts news for it; as of the last reply */
+  uint64_t gets, revokes;   /* ever: ranges granted, and asked back */
+  uint64_t gave;            /* ever: given back of what another had asked for */
+  /* The ranges of its last call that are not granted yet, and since when it
+   * asks for them.
+   */
   struct {
     struct cluster_part must; /* of no length: it has got it */
     uint64_t since_ms;
@@ -287,7 +388,9 @@ struct cluster_lessee {
   uint64_t asked_ms; /* when that call came */
 };
 
-/* What is asked of all of an array's stands together, for the cache. */
+/* Fields that are read for all of an array's sessions stand together, for the
+ * cache.
+ */
 struct cluster_session {
   TAILQ_ENTRY (cluster_session) link;
   TAILQ_ENTRY (cluster_session) array_link;
@@ -300,11 +403,12 @@ struct cluster_session {
   bool heard, alive;               /* as for a disk, with SESSION_TTL_MS */
   bool draining, detaches;         /* it is about to; it just does */
   uint64_t last_live_ms, spoke_live_ms, answer; /* as of a disk */
+  uint64_t steady_live_ms; /* since then it was never silent for LULL_MS */
   uint64_t epoch; /* in which it works, as it says: it has a connection to
                         each member that is in-sync or joining in that epoch, or
                         has reported the member as lost */
-  /* What it had begun to write before this epoch has reached the copies that others
-   * read, as it says.
+  /* Its writes from before this epoch have reached the copies that other
+   * sessions read, as it reports.
    */
   uint64_t arrived;
   uint64_t prepared; /* the change of epoch that it is prepared for; 0: none */
@@ -315,8 +419,10 @@ struct cluster_session {
   bool told_leave;           /* in the last reply: another is to serve */
   bool told_hold;            /* in the last reply: to hold its reads */
   uint64_t fences,
-    told_fences; /* who serves: up to which fence it refuses clients,
-                    as it says, and as it was told */
+    /* a serving process: the fence up to which it refuses clients, as it
+     * reports, and as weftd sent it
+     */
+    told_fences;
   struct cluster_lessee lessee;        /* where it shares by leases */
   struct cluster_doubt doubt;          /* of what it said last */
   char stopped[CLUSTER_REASON_BYTES];  /* why it serves nobody; "": it does */
@@ -328,17 +434,30 @@ struct cluster_session {
    * its writing is complete.
    */
   bool said_lost[ARRAY_MEMBERS_MAX];
+  /* When it last said that it does not reach this member, and 0 since the member was given
+   * back; and whether it reached the member when that went out.
+   */
+  uint64_t lack_live_ms[ARRAY_MEMBERS_MAX];
+  bool had[ARRAY_MEMBERS_MAX];
   uint64_t retry_live_ms[ARRAY_MEMBERS_MAX]; /* a lost member is given back to
                                                 the session no earlier */
   uint64_t retry_ms[ARRAY_MEMBERS_MAX]; /* how long that was put off last */
-  /* Of several that write: for how long in all it was without members of which others
-   * have shown that they reach them, and up to when it was so last.  After a time of calm
-   * that begins anew.
+  /* With several writers: for how long in all it was without members that other
+   * writers reach, and up to when it was so last.  After a calm time this
+   * begins again.
    */
-  uint64_t apart_ms, apart_live_ms;
-  /* Since when it is without this member, and has not come back to it; 0: it is not. */
-  uint64_t away_live_ms[ARRAY_MEMBERS_MAX];
-  uint64_t stats_ms; /* when `stats` came; 0: never */
+  struct cluster_apart {
+    uint64_t ms, live_ms;
+  } apart, perhaps; /* and with the time since it got a member back */
+  /* Since when it is without this member, and when it got the member back; 0: it is not, and
+   * did not.  It may lose the member again, for the same requests, for RECONNECT_CALM_MS.
+   */
+  uint64_t away_live_ms[ARRAY_MEMBERS_MAX], back_live_ms[ARRAY_MEMBERS_MAX];
+  /* Since when a request had waited for this member when the session lost it last. */
+  uint64_t waits_live_ms[ARRAY_MEMBERS_MAX];
+  struct cluster_owed owed[CLUSTER_WORDS];
+  enum cluster_word overdue; /* that it has owed for too long, or WORD_NONE */
+  uint64_t stats_ms;         /* when `stats` came; 0: never */
   struct array_stats stats;
   struct cluster_session_rates rates;
 };
@@ -356,7 +475,7 @@ enum cluster_problem_kind {
   CLUSTER_OK,
   CLUSTER_INVALID, /* the request makes no sense; `field` says where */
   CLUSTER_NOT_FOUND,
-  CLUSTER_FORBIDDEN,   /* whoever asks has no right to it */
+  CLUSTER_FORBIDDEN,   /* the caller has no right to it */
   CLUSTER_CONFLICT,    /* the state of things forbids it; `code` says why */
   CLUSTER_GONE,        /* the session is over */
   CLUSTER_UNAVAILABLE, /* ask again later; or weftd takes no changes */
@@ -368,7 +487,7 @@ struct cluster_problem {
   const char *field; /* of the request; NULL: none.  A constant */
   char detail[768];  /* the thing, the reason, the way out */
   /* code "held": */
-  uint64_t holder; /* its session; 0: one that is just being granted */
+  uint64_t holder; /* the session of the holder; 0: it is just being granted */
   char holder_node[NAME_BYTES_MAX + 1];
   uint64_t holder_pid, holder_silent_ms;
   char holder_process[CLUSTER_PROCESS_BYTES]; /* "": unknown */
@@ -381,13 +500,14 @@ struct cluster_problem {
 
 enum cluster_reply_kind {
   CLUSTER_REPLY_PROBLEM,
-  CLUSTER_REPLY_DISK,    /* to a disk's heartbeat: what is wanted of `disk` */
+  CLUSTER_REPLY_DISK,    /* to a disk's heartbeat: the wanted state of `disk` */
   CLUSTER_REPLY_ARRAY,   /* created */
   CLUSTER_REPLY_GRANT,   /* attached: `session` with its map */
   CLUSTER_REPLY_SESSION, /* to a session's heartbeat or `lost` */
   CLUSTER_REPLY_NODE,    /* changed */
   CLUSTER_REPLY_JOB,     /* begun: the drain of `node` */
-  CLUSTER_REPLY_LEASES, /* what was given back is free, and `granted` is the session's */
+  /* the ranges that were given back are free, and `granted` is the session's */
+  CLUSTER_REPLY_LEASES,
   CLUSTER_REPLY_DONE, /* deleted, detached, forgotten */
 };
 
@@ -416,8 +536,8 @@ struct cluster_output {
   struct cluster_part *granted;    /* LEASES: freed with the step */
   unsigned granted_count;
 
-  /* CHANGED: `object` says which.  REPLY: what it is about.  Pointers into the
-   * engine, NULL where the object is gone; key and name are always there.
+  /* CHANGED: `object` says which.  REPLY: its object.  Pointers into the
+   * engine, NULL if the object is gone; key and name are always there.
    */
   enum cluster_object object;
   const struct cluster_disk *disk;
@@ -445,9 +565,9 @@ struct cluster_step {
 
 /* ---- Inputs. ---- */
 
-/* What goes with each input.  `random` must be fresh. */
+/* The common arguments of each input.  `random` must be fresh. */
 struct cluster_input {
-  uint64_t op; /* the operation that is to be answered */
+  uint64_t op; /* the operation to answer */
   uint64_t now_ms, wall_ms;
   /* The oldest step whose replies have not left yet; 0: all have.  (cluster_tick) */
   uint64_t unsaid;
@@ -496,8 +616,7 @@ struct cluster_disk_heartbeat {
   uint64_t unit, member_bytes; /* member_bytes 0: an old superblock */
   uint8_t states[ARRAY_MEMBERS_MAX];
   struct cluster_join join; /* phase NONE: it is not joining */
-  bool starting; /* nobody can connect to it yet, and perhaps never */
-  bool failed;
+  enum cluster_disk_state state;
   char reason[CLUSTER_REASON_BYTES];
   char
     shortage[64]; /* for want of what it refuses writes for now; "": nothing */
@@ -524,12 +643,12 @@ struct cluster_attach {
   struct cluster_part part; /* writable: length 0: all, alone */
   bool
     leases; /* writable: beside others, by leases; part is the whole array then */
-  bool service;   /* to serve the array; it stands by while another does */
-  bool takeover;  /* from a holder that lives, too */
-  bool by_admin;  /* an administrator asks, and no node for itself */
-  bool exports;   /* it listens for clients on other hosts */
-  uint64_t ended; /* a session of this node whose process has ended for certain;
-                     0: none */
+  bool service;  /* to serve the array; it stands by while another does */
+  bool takeover; /* from a holder that lives, too */
+  bool by_admin; /* an administrator asks, and no node for itself */
+  bool exports;  /* it listens for clients on other hosts */
+  /* a session of this node whose process is known to have ended; 0: none */
+  uint64_t ended;
 };
 
 struct cluster_session_heartbeat {
@@ -549,13 +668,12 @@ struct cluster_session_heartbeat {
   bool has_stats;
   struct array_stats stats;
   bool draining;
-  bool orders;
   uint64_t order; /* see struct cluster_lessee */
   uint64_t wait_ms;
 };
 
-/* What a session that shares by leases says of them.  All of it may be empty.  The lists
- * are the caller's.
+/* The leases that a session reports.  All of it may be empty.  The lists are
+ * the caller's.
  */
 struct cluster_lease_ask {
   struct cluster_part must, wish; /* wish contains must */
@@ -598,8 +716,8 @@ void cluster_disk_forget (struct cluster *c, const struct cluster_input *in,
 /* A silent disk may be served by this node from now on: it was carried there. */
 void cluster_disk_move (struct cluster *c, const struct cluster_input *in,
                         const uint8_t uuid[16], const char *node);
-/* A disk gets another key, which `in` brings: at once, or as soon as that disturbs
- * nobody.  What was opened with the present one is shut then.
+/* Give a disk another key, from `in`: at once, or as soon as that disturbs no
+ * session.  Connections by the present key are closed then.
  */
 void cluster_disk_rekey (struct cluster *c, const struct cluster_input *in,
                          const uint8_t uuid[16]);
@@ -627,19 +745,22 @@ void cluster_session_heartbeat (struct cluster *c,
 void cluster_session_leases (struct cluster *c, const struct cluster_input *in,
                              uint64_t id,
                              const struct cluster_lease_words *words);
-/* answers: the session reaches the member, which answers with errors. */
+/* answers: the session reaches the member, which answers with errors.  waited_ms: the wait
+ * of the session's oldest request that needs the member.
+ */
 void cluster_session_lost (struct cluster *c, const struct cluster_input *in,
                            uint64_t id, unsigned member, uint64_t round,
-                           bool answers, const char *reason);
+                           bool answers, uint64_t waited_ms,
+                           const char *reason);
 void cluster_session_detach (struct cluster *c, const struct cluster_input *in,
                              uint64_t id);
-/* End a session against its host's will.  by: who does, for people
+/* End a session against its host's will.  by: the one who orders it, for people
  * ("administrator kim").
  */
 void cluster_session_evict (struct cluster *c, const struct cluster_input *in,
                             uint64_t id, const char *by);
 
-/* ---- Who may attach (cluster-allowed.c). ---- */
+/* ---- Who may attach (cluster-access.c). ---- */
 
 /* The node's line in the list; NULL: it has none. */
 const struct cluster_allow *
@@ -652,8 +773,8 @@ bool cluster_allowed_failover (const struct cluster_array *a, const char *node);
 void cluster_allowed_why (const struct cluster_array *a, const char *node,
                           bool writable, char *text, size_t size);
 
-/* Let a node attach the array, as this line says; or no more, and end what it has
- * attached.  by: as for cluster_session_evict.  Each is answered with
+/* Let a node attach the array, as this line says; or forbid it, and end its
+ * sessions.  by: as for cluster_session_evict.  Each is answered with
  * CLUSTER_REPLY_ARRAY.
  */
 void cluster_allow_set (struct cluster *c, const struct cluster_input *in,
@@ -674,12 +795,30 @@ struct cluster_service {
 void cluster_service_set (struct cluster *c, const struct cluster_input *in,
                           const char *array,
                           const struct cluster_service *service);
-/* Who serves is told to leave off, and nobody takes its place. */
+/* The serving process must stop, and no other process serves then. */
 void cluster_service_drop (struct cluster *c, const struct cluster_input *in,
                            const char *array);
-/* This node is to serve, as soon as who serves now has detached. */
+/* Let this node serve, as soon as the serving process has detached. */
 void cluster_service_move (struct cluster *c, const struct cluster_input *in,
                            const char *array, const char *node);
+/* This client says whether it reaches this session, which serves. */
+void cluster_service_heard (struct cluster *c, const struct cluster_input *in,
+                            const char *array, const char *client,
+                            uint64_t session, bool reached);
+/* A sentence: which client does not reach the process that serves, and what is waited
+ * for.  False: there is no such client.
+ */
+bool cluster_reach_words (const struct cluster *c,
+                          const struct cluster_array *a, char *text,
+                          size_t size);
+/* Sentences: the sessions that have lost this member, and those that reach it,
+ * so that people see whether the member or the line to it is at fault.  False:
+ * no session has lost it, it is not clear yet, or its disk is known to be at
+ * fault.
+ */
+bool cluster_member_line (const struct cluster *c,
+                          const struct cluster_array *a, unsigned member,
+                          char *text, size_t size);
 /* Does a process of this candidate stand by? */
 bool cluster_service_stands_by (const struct cluster *c,
                                 const struct cluster_array *a, unsigned i);
@@ -704,41 +843,46 @@ void cluster_node_maintain (struct cluster *c, const struct cluster_input *in,
  */
 void cluster_node_drain (struct cluster *c, const struct cluster_input *in,
                          const char *name, bool on);
-/* Fence the node (on): its sessions end, and nothing that it has asked for, of members
- * or of whoever serves an array, is carried out any more when this is answered; or let
- * it in again, with what is started there anew.  by: as for cluster_session_evict.
+/* Fence the node (on): its sessions end, and after the answer no member and no
+ * serving process carries out a request of the node; or admit it again, with
+ * processes that are started there from then on.  by: as for
+ * cluster_session_evict.
  */
 void cluster_node_fence (struct cluster *c, const struct cluster_input *in,
                          const char *name, bool on, const char *by);
-/* The number of the newest fence, or change of who may attach an array. */
+/* The number of the newest fence, or of the newest change of an array's list of
+ * nodes.
+ */
 uint64_t cluster_fences (const struct cluster *c);
 /* Does its process let clients on other hosts in, and hears of both? */
 bool cluster_session_guarded (const struct cluster_session *s);
-/* What was started on the node before this number is refused; 0: nothing is. */
+/* Processes that were started on the node before this number are refused; 0:
+ * none.
+ */
 uint64_t cluster_node_fenced_below (const struct cluster_node *n);
 /* Forget the node and its disks. */
 void cluster_node_remove (struct cluster *c, const struct cluster_input *in,
                           const char *name);
-/* The node is not to be trusted any more: its sessions end, heartbeats of its disks
- * are refused, and their members go out where nothing is lost by that.  by: as for
- * cluster_session_evict.  Answered when all members have confirmed that they refuse
- * it, or after some seconds.  While weftd takes no changes, members are told, and
- * the rest is done when it takes them again.
+/* The node is no longer trusted: its sessions end, heartbeats of its disks are
+ * refused, and their members go out where no data is lost by that.  by: as for
+ * cluster_session_evict.  Answered when all members have confirmed that they
+ * refuse it, or after some seconds.  While weftd takes no changes, it informs
+ * members, and does the rest when it takes changes again.
  */
 void cluster_node_shut_out (struct cluster *c, const struct cluster_input *in,
                             const char *name, const char *by);
 /* Has the member not confirmed yet that it refuses all sessions that an administrator
  * has ended?
  */
-bool cluster_over_unconfirmed (const struct cluster_array *a, unsigned member);
+bool cluster_shut_unconfirmed (const struct cluster_array *a, unsigned member);
 /* The number of the session by which a joining member reads from the others. */
-uint64_t cluster_over_source (const struct cluster_array *a, unsigned member);
+uint64_t cluster_shut_source (const struct cluster_array *a, unsigned member);
 /* Is there a record, a disk or a session of the node? */
 bool cluster_node_known (const struct cluster *c, const char *name);
 /* Has every member left the node, and is each in-sync elsewhere? */
 bool cluster_node_drained (const struct cluster *c, const char *name);
-/* What the node's drain waits for; false: nothing, or there is no drain.  *passes
- * (may be NULL): that will pass by itself, and nobody need do anything about it.
+/* The reason for which the node's drain waits; false: it does not wait, or
+ * there is no drain.  *passes (may be NULL): the reason will pass by itself.
  */
 bool cluster_node_waits (const struct cluster *c, const char *name, char *text,
                          size_t size, bool *passes);
@@ -749,8 +893,8 @@ struct cluster_stay {
   const struct cluster_array *array;
   unsigned member;
   bool moved;      /* it has left, and its rebuild elsewhere does not go on */
-  bool passes;     /* what it waits for passes by itself */
-  char waits[768]; /* what it waits for */
+  bool passes;     /* the reason to wait passes by itself */
+  char waits[768]; /* the reason to wait */
 };
 struct cluster_stay *cluster_node_stays (const struct cluster *c,
                                          const char *name, size_t *count,
@@ -793,13 +937,15 @@ void cluster_array_tune (struct cluster *c, const struct cluster_input *in,
                          const char *array,
                          const struct cluster_array_tune *tune);
 
-/* The loss of bad ranges is accepted: they become zeroes.  Who writes there is ordered
- * once to do that; it writes zeroes block by block, only where no copy can
- * be read.  When it is done, the ranges are in no member's list any more.
+/* The loss of bad ranges is accepted: they become zeroes.  The session that
+ * writes there gets the order once; it writes zeroes block by block, only where
+ * no copy can be read.  When it is done, the ranges are in no member's list any
+ * more.
  */
 struct cluster_loss {
-  uint64_t number;  /* greater than that of any other */
-  uint64_t epoch;   /* the array's when it was accepted; in others it is void */
+  uint64_t number; /* greater than that of any other */
+  uint64_t epoch; /* the array's when it was accepted; in others nothing becomes
+                       zeroes, but copies that can be read mend others */
   uint64_t live_ms; /* when it was accepted */
   unsigned count;
   struct {
@@ -810,14 +956,14 @@ void cluster_array_accept_loss (struct cluster *c,
                                 const struct cluster_input *in,
                                 const char *array,
                                 const struct cluster_loss *loss);
-/* The accepted loss that this session is to be told of; NULL: none. */
+/* The next order for this session; NULL: none. */
 const struct cluster_loss *
 cluster_session_loss (const struct cluster *c, const struct cluster_session *s);
 
-/* Take an array over from its members alone, when the database is lost.  Only
- * a weftd without arrays of its own does that; it takes the identity of the
- * members' cluster.  What there is to import is known from the heartbeats that
- * were refused: each disk that sent one is a cluster_foreign.
+/* Import an array from its members, when the database is lost.  Only a weftd
+ * without arrays of its own does that; it takes the identity of the members'
+ * cluster.  Refused heartbeats show which arrays can be imported: each disk
+ * that sent one is a cluster_foreign.
  */
 struct cluster_foreign {
   TAILQ_ENTRY (cluster_foreign) link;
@@ -842,11 +988,12 @@ void cluster_array_import (struct cluster *c, const struct cluster_input *in,
  */
 void cluster_array_restore (struct cluster *c, const struct cluster_input *in,
                             const struct cluster_import *order);
-/* What was revoked since the backup was made is revoked again. */
+/* Certificates that were revoked since the backup was made are revoked again.
+ */
 void cluster_restore_confirm (struct cluster *c,
                               const struct cluster_input *in);
 
-/* ---- Jobs: what takes long, derived from all the rest. ---- */
+/* ---- Jobs: long-running work, derived from all the rest.  ---- */
 
 TAILQ_HEAD (cluster_jobs, cluster_job);
 const char *cluster_job_kind_word (enum cluster_job_kind kind);
@@ -861,7 +1008,7 @@ struct cluster_job *cluster_jobs (const struct cluster *c, size_t *count);
 /* Fill in the job that is the drain of this node. */
 void cluster_job_drain (const struct cluster *c, const struct cluster_node *n,
                         struct cluster_job *job);
-/* What the rebuild of a joining member waits for; false: nothing. */
+/* The reason for which the rebuild of a joining member waits; false: none. */
 bool cluster_join_waits (const struct cluster *c, const struct cluster_array *a,
                          unsigned member, char *text, size_t size);
 /* How long the rebuild will still take, as measured; 0: not known (yet). */
@@ -873,16 +1020,23 @@ uint64_t cluster_member_spare_wall_ms (const struct cluster *c,
                                        const struct cluster_array *a,
                                        unsigned member);
 
-/* What a joining member is to do, for the reply to its heartbeat; false: not
+/* The order to a joining member, for the reply to its heartbeat; false: not
  * yet.
  */
 bool cluster_join_order (const struct cluster *c, const struct cluster_array *a,
                          unsigned member, struct cluster_join_order *order);
 
-/* The time has gone on.  Called about four times a second (CLUSTER_TICK_MS), after
- * input that has already come was handled: silence is counted in ticks, and a tick
- * counts for at most 2 * CLUSTER_TICK_MS however long ago the last one was.  Nobody is
- * silent whose last answer has not left yet, for the store is behind.
+/* Did the disk get tokens of new sources in this joining since the last call?
+ * *text: which member reads which data, and why.
+ */
+bool cluster_join_granted (struct cluster *c, const uint8_t disk[16],
+                           char *text, size_t size);
+
+/* The time has gone on.  Called about four times a second (CLUSTER_TICK_MS),
+ * after all waiting input was handled: silence is counted in ticks, and a tick
+ * counts for at most 2 * CLUSTER_TICK_MS however long ago the last one was.  A
+ * node or session whose last answer has not left yet, because the store is
+ * behind, does not count as silent.
  */
 #define CLUSTER_TICK_MS 250
 void cluster_tick (struct cluster *c, const struct cluster_input *in);
@@ -898,6 +1052,12 @@ void cluster_step_free (struct cluster_step *s);
 
 /* There is little room left for what is stored, says this text; "": there is enough. */
 void cluster_note_room (struct cluster *c, const char *text);
+/* weftd's database may be an old one by what was revoked, says this text; "": it is not. */
+#define CLUSTER_DOUBT_BYTES 1024
+void cluster_note_doubt (struct cluster *c, const char *text);
+/* Something is wrong with the audit log, says this text; "": nothing is. */
+void cluster_note_audit (struct cluster *c, const char *text);
+bool cluster_revoked_doubted (const struct cluster *c);
 
 /* ---- For reading. ---- */
 
@@ -924,16 +1084,37 @@ struct cluster_session *cluster_session_find (const struct cluster *c,
 /* For want of what the disk refuses writes for now (cluster-room.c); NULL: it does not. */
 const char *cluster_room_short (const struct cluster_disk *d);
 
+enum cluster_unequal {
+  UNEQUAL_NONE,       /* but for what a session writes just now */
+  UNEQUAL_FIXED,      /* a session is resynchronizing the copies */
+  UNEQUAL_LEFT,       /* nobody does */
+  UNEQUAL_GIVEN_BACK, /* a member was given back, and joins again */
+};
+/* May copies differ, of up to so many bytes, that a session has left which has ended, or
+ * is silent, or that a member has which was given back?  *by: the session that is at it.
+ */
+enum cluster_unequal cluster_array_unequal (const struct cluster_array *a,
+                                            uint64_t *bytes,
+                                            const struct cluster_session **by);
+
 /* Ms since the disk (the session) was last heard, or since weftd started. */
 uint64_t cluster_disk_silent_ms (const struct cluster *c,
                                  const struct cluster_disk *d);
 uint64_t cluster_session_silent_ms (const struct cluster *c,
                                     const struct cluster_session *s);
 
+/* Does this member (session) send heartbeats, and has not said for some seconds what the
+ * array waits for?  Then a sentence: who, what, for how long, and what follows.
+ */
+bool cluster_member_owes (const struct cluster_array *a, unsigned member,
+                          char *text, size_t size);
+bool cluster_session_owes (const struct cluster_session *s, char *text,
+                           size_t size);
+
 /* The epoch below which the disk is to refuse requests; 0: no member. */
 uint64_t cluster_disk_min_epoch_wanted (const struct cluster_disk *d);
 
-/* The key that the process which serves the disk now is told. */
+/* The key that weftd sends to the process that serves the disk now. */
 void cluster_disk_key (const struct cluster_disk *d, uint8_t key[KEY_BYTES]);
 /* Is it to get another key, or has its process not shown yet that it has it? */
 bool cluster_disk_rekeys (const struct cluster_disk *d);
@@ -945,14 +1126,23 @@ void cluster_member_key (const struct cluster *c, const struct cluster_array *a,
                          unsigned member, bool writable,
                          uint8_t key[KEY_BYTES]);
 
-/* A token for a member, of the committed epoch.  session: who is to use it. */
+/* The session's token for a member, of the committed epoch: for the certificate of its
+ * node alone, unless an administrator has attached it.
+ */
 void cluster_member_token (const struct cluster *c,
                            const struct cluster_array *a, unsigned member,
-                           uint64_t session, bool writable,
+                           const struct cluster_session *s,
+                           char text[TOKEN_BYTES_MAX + 1]);
+/* The same, of another member that joins: for what it needs there, and for the
+ * certificate of its node, if it has spoken by that.  session: cluster_shut_source.
+ */
+void cluster_source_token (const struct cluster *c,
+                           const struct cluster_array *a, unsigned member,
+                           unsigned joining, uint64_t session,
                            char text[TOKEN_BYTES_MAX + 1]);
 
-/* What the answer to a disk's heartbeat carries.  no_news: the heartbeat had `same`
- * set.
+/* The content of an answer to a disk's heartbeat.  no_news: the heartbeat had
+ * `same` set.
  */
 struct cluster_disk_told {
   uint64_t generation;
@@ -974,9 +1164,9 @@ struct cluster_disk_told {
 void cluster_disk_told (const struct cluster *c, const struct cluster_disk *d,
                         bool no_news, struct cluster_disk_told *r);
 
-/* What the answer to a session's heartbeat or report carries.  epoch: in which the
- * session works, as the heartbeat says; 0: it does not say.  no_news: as for
- * cluster_disk_told.
+/* The content of an answer to a session's heartbeat or report.  epoch: in which
+ * the session works, as the heartbeat says; 0: it does not say.  no_news: as
+ * for cluster_disk_told.
  */
 struct cluster_session_told {
   uint64_t generation;
@@ -994,8 +1184,9 @@ void cluster_session_told (const struct cluster *c,
                            const struct cluster_session *s, uint64_t epoch,
                            bool no_news, struct cluster_session_told *r);
 
-/* What a session that shares by leases is told in the answer to a heartbeat; the caller
- * frees both lists.  recover: the number of an order that it does not know yet.
+/* The leases' part of the answer to a session's heartbeat; the caller frees
+ * both lists.  recover: the number of an order that the session does not know
+ * yet.
  */
 struct cluster_lease_told {
   struct cluster_lease_ask *revoke;
@@ -1008,8 +1199,8 @@ void cluster_lease_told (const struct cluster *c, const struct cluster_array *a,
                          const struct cluster_session *s,
                          struct cluster_lease_told *told);
 
-/* Who holds what, for people: the array in LEASE_CELLS cells of `cell_bytes` each.  False:
- * nobody shares the array by leases.
+/* The holders of leases, for people: the array in LEASE_CELLS cells of
+ * `cell_bytes` each.  False: no session shares the array by leases.
  */
 #define LEASE_CELLS 256
 #define LEASE_MINUTES 5
@@ -1048,11 +1239,16 @@ struct cluster_session *cluster_writer_next (const struct cluster_array *a,
 /* The first of them, or NULL: does anybody write? */
 struct cluster_session *cluster_array_writer (const struct cluster_array *a);
 
-/* Is the member far slower than its peers, as those say who write?  *us: what it takes for
- * a request, *peers_us: and they.
+/* Is the member far slower than its peers, as writers report?  *us: its time
+ * for a request, *peers_us: the peers' time.
  */
 bool cluster_member_slow (const struct cluster_array *a, unsigned member,
                           uint64_t *us, uint64_t *peers_us);
+/* The same of any member of which a writer has said it; *peers_us is 0 where nothing is
+ * known of its peers.
+ */
+bool cluster_member_latency (const struct cluster_array *a, unsigned member,
+                             uint64_t *us, uint64_t *peers_us);
 /* Is this member of use: in-sync, heard since weftd's start, and well?  Otherwise
  * *why gets a constant phrase ("is out", "is silent").
  */
@@ -1070,8 +1266,8 @@ const char *cluster_array_state (const struct cluster_array *a);
 void cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
                              uint64_t *unreachable, uint64_t *lost);
 
-/* What failures the array survives now, for people; as layout_survives while no
- * member is missing.
+/* The failures that the array survives now, for people; as layout_survives
+ * while no member is missing.
  */
 void cluster_array_survives (const struct cluster_array *a, char *text,
                              size_t size);
@@ -1101,28 +1297,30 @@ size_t cluster_array_bad (const struct cluster_array *a,
                           struct cluster_bad **list);
 uint64_t cluster_array_bad_bytes (const struct cluster_array *a);
 bool cluster_array_bad_any (const struct cluster_array *a);
+/* Could it not be read on a member alone, so that the writer copies it from another? */
+bool cluster_bad_mended (const struct cluster_bad *bad);
 
-/* What the array waits for, as a sentence; false: nothing. */
+/* The reason for which the array waits, as a sentence; false: none. */
 bool cluster_array_waits_for (const struct cluster *c,
                               const struct cluster_array *a, char *text,
                               size_t size);
 
-/* The ask for leases that waits longest, if that is for seconds: who asks for what, for
- * how long, and why it has not got it.  False: none does.
+/* The ask for leases that waits longest, if it waits for seconds: its session,
+ * its range, for how long, and why.  False: there is none.
  */
 bool cluster_lease_waits (const struct cluster *c,
                           const struct cluster_array *a, char *text,
                           size_t size);
 
-/* The state of everything in a sentence or a few: what is wrong, what could
- * still be lost, what to do.
+/* The state of the cluster in a few sentences: problems, possible losses,
+ * advice.
  */
 enum cluster_severity cluster_verdict (const struct cluster *c, char *text,
                                        size_t size);
 
-/* The round of a member's disk, as a writer is told it. */
+/* The round of a member's disk, as weftd sends it to a writer. */
 uint64_t cluster_member_round (const struct cluster_array *a, unsigned member);
-/* What the member was asked in this epoch and later ones was asked of the process that
+/* Requests to the member in this epoch and later ones went to the process that
  * serves it now.
  */
 uint64_t cluster_member_life (const struct cluster_array *a, unsigned member);
@@ -1135,8 +1333,8 @@ uint64_t cluster_member_life_round (const struct cluster_array *a,
 bool cluster_member_known (const struct cluster_array *a, unsigned member,
                            const struct cluster_session *s);
 
-/* Does the array stand still, as it is not known whether a node lies or weftd's
- * database is old?  Then text (which may be NULL) says who says what.
+/* Is the array frozen, because it is not known whether a node lies or weftd's
+ * database is old? Then text (which may be NULL) names the node and its report.
  */
 bool cluster_array_doubted (const struct cluster *c,
                             const struct cluster_array *a, char *text,

@@ -30,6 +30,7 @@ bad_reason_name (unsigned reason)
     [BAD_REBUILD] = "rebuild",
     [BAD_RESYNC] = "resync",
     [BAD_SCRUB] = "scrub",
+    [BAD_WRITE] = "write",
   };
 
   return reason < sizeof names / sizeof names[0] ? names[reason] : NULL;
@@ -41,7 +42,7 @@ end_of (const struct bad_range *r)
   return r->first + r->blocks;
 }
 
-/* Append, or lengthen the last.  The caller has seen to it that there is room. */
+/* Append, or lengthen the last.  The caller has ensured that there is room. */
 static void
 push (struct bad_list *list, uint64_t first, uint64_t end, unsigned reason)
 {
@@ -69,8 +70,8 @@ places (const struct bad_list *list)
   return n;
 }
 
-/* What is left without the blocks from `first` to before `end`, and with them
- * for this reason, if it is not 0.
+/* Take the blocks from `first` to before `end` out of the list, and put them in
+ * with this reason, if it is not 0.
  */
 static bool
 replace (struct bad_list *list, uint64_t first, uint64_t end, unsigned reason)
@@ -119,6 +120,20 @@ bad_good (struct bad_list *list, uint64_t offset, uint64_t length)
                                  (end - first) * BAD_BLOCK_BYTES))
     return false;
   return replace (list, first, end, 0);
+}
+
+unsigned
+bad_parts (uint64_t offset, uint64_t length, uint64_t block[2])
+{
+  uint64_t end = offset + length, head = offset / BAD_BLOCK_BYTES;
+  uint64_t tail = end / BAD_BLOCK_BYTES;
+  unsigned n = 0;
+
+  if (offset % BAD_BLOCK_BYTES)
+    block[n++] = head * BAD_BLOCK_BYTES;
+  if (end % BAD_BLOCK_BYTES && (n == 0 || tail != head))
+    block[n++] = tail * BAD_BLOCK_BYTES;
+  return n;
 }
 
 bool
@@ -217,6 +232,7 @@ int
 bad_decode (const uint8_t slots[2 * BAD_SLOT_BYTES], uint64_t data_bytes,
             struct bad_list *list, bool *mend, const char **why)
 {
+  unsigned good = 0; /* the slot that counts */
   struct bad_list other;
   const char *wrong = decode_slot (slots, data_bytes, list);
   const char *other_wrong = decode_slot (slots + BAD_SLOT_BYTES, data_bytes,
@@ -226,7 +242,12 @@ bad_decode (const uint8_t slots[2 * BAD_SLOT_BYTES], uint64_t data_bytes,
   if (wrong && other_wrong)
     return -1;
   *mend = wrong || other_wrong || list->sequence != other.sequence;
-  if (wrong || (!other_wrong && other.sequence > list->sequence))
+  if (wrong || (!other_wrong && other.sequence > list->sequence)) {
     *list = other;
+    good = 1;
+  }
+  /* The next number begins with the other slot. */
+  if (*mend && list->sequence % 2 != good)
+    list->sequence++;
   return 0;
 }

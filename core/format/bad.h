@@ -1,8 +1,8 @@
-/* bad.h: the list of bad ranges of a member: blocks of its data area that are known
- * not to have the data that was written there, and of which no other copy was
- * found.
+/* bad.h: the list of bad ranges of a member: blocks of its data area that are
+ * known not to have the data that was written there: no other copy was found,
+ * or it is not copied from there yet (BAD_WRITE).
  *
- * Pure: the list, its changes and its coding (docs/FORMAT.md).  Whoever owns a
+ * Pure: the list, its changes and its coding (docs/FORMAT.md). The owner of a
  * list serialises the calls.
  */
 
@@ -22,6 +22,8 @@ enum bad_reason {
   BAD_REBUILD = 1, /* no source of a rebuild could read it */
   BAD_RESYNC = 2,  /* no copy could be read when the array was attached */
   BAD_SCRUB = 3,
+  BAD_WRITE = 4, /* it could not be read when a part of it was written; another
+                    copy may be good */
 };
 const char *bad_reason_name (unsigned reason); /* "rebuild", ...; NULL: none */
 
@@ -51,6 +53,11 @@ bool bad_add (struct bad_list *list, uint64_t offset, uint64_t length,
  */
 bool bad_good (struct bad_list *list, uint64_t offset, uint64_t length);
 
+/* The blocks of which the range covers a part only, by their offsets: at most 2.
+ * Returns how many.
+ */
+unsigned bad_parts (uint64_t offset, uint64_t length, uint64_t block[2]);
+
 /* Does the range touch a bad block? */
 bool bad_test (const struct bad_list *list, uint64_t offset, uint64_t length);
 
@@ -58,10 +65,11 @@ uint64_t bad_bytes (const struct bad_list *list);
 
 void bad_encode (const struct bad_list *list, uint8_t slot[BAD_SLOT_BYTES]);
 
-/* Read the list of a disk with this data area from its two slots.  A slot of zeroes
- * is an empty list that was never written.  *mend: the slots differ, so both are to
- * be written again.  Returns -1 with a constant sentence when neither slot is
- * valid: which blocks are bad is then not known.
+/* Read the list of a disk with this data area from its two slots.  A slot of
+ * zeroes is an empty list that was never written.  *mend: the slots differ, so
+ * both must be written again; the list then has a number after which the slot
+ * that is not good is written first.  Returns -1 with a constant sentence when
+ * neither slot is valid: then it is not known which blocks are bad.
  */
 int bad_decode (const uint8_t slots[2 * BAD_SLOT_BYTES], uint64_t data_bytes,
                 struct bad_list *list, bool *mend, const char **why);

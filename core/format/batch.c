@@ -109,8 +109,7 @@ check_header (const uint8_t *p, size_t bytes)
   return NULL;
 }
 
-/* *payload: what is left of the batch for payloads, which this may take from.
- */
+/* *payload: the rest of the batch for payloads, which this may take from. */
 static const char *
 check_record (const uint8_t *r, uint64_t data_bytes, uint64_t *payload)
 {

@@ -15,12 +15,14 @@
 #include "base/bounds.h"
 
 enum batch_kind {
-  BATCH_WRITE = 1,  /* payload of `length` bytes */
-  BATCH_ZERO = 2,   /* zeroes, storage kept */
-  BATCH_TRIM = 3,   /* zeroes, storage may be given back */
-  BATCH_CLEAR = 4,  /* clear the session's intent bits of these extents */
-  BATCH_SETTLE = 5, /* clear also what other sessions have left: the copies of
-                       these extents were made equal, and are stable */
+  BATCH_WRITE = 1, /* payload of `length` bytes */
+  BATCH_ZERO = 2,  /* zeroes, storage kept */
+  BATCH_TRIM = 3,  /* zeroes, storage may be given back */
+  BATCH_CLEAR = 4, /* clear the session's intent bits of these extents */
+  /* clear also bits of other sessions: the copies of these extents are in sync
+   * and stable
+   */
+  BATCH_SETTLE = 5,
   /* `length` is the number of a round, which the disk is to note in its superblock. */
   BATCH_ROUND = 6,
   BATCH_BAD = 7, /* no copy of this range can be read: it is not read before it
@@ -48,8 +50,8 @@ struct batch_record {
   const void *payload; /* of a WRITE */
 };
 
-/* What a read at 0 of the batch door gives: the round that the member's disk has noted,
- * durably (u64, little-endian).
+/* A read at 0 of the batch door gives the round that the member's disk has
+ * noted, durably (u64, little-endian).
  */
 #define ROUND_BYTES 8
 /* The same at this offset: for how long the disk has been stuck, in ms
@@ -58,7 +60,7 @@ struct batch_record {
 #define PULSE_OFFSET 8
 #define PULSE_BYTES 8
 
-/* What a record takes besides its payload. */
+/* The size of a record without its payload. */
 #define BATCH_RECORD_BYTES 24
 
 /* Bytes that a batch of these records takes. */

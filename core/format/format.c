@@ -187,7 +187,7 @@ superblock_check (const struct superblock *sb)
 
   /* The layout's own rules (even n for raid-10...) are layout_init's. */
   if (sb->layout >= LAYOUT_KINDS)
-    return "its layout is none that this version knows";
+    return "its layout is unknown to this version";
   if (sb->n < 1 || sb->n > GROUP_MEMBERS_MAX || sb->groups < 1 ||
       sb->groups > ARRAY_GROUPS_MAX || sb->n * sb->groups > ARRAY_MEMBERS_MAX)
     return "its number of members is out of range";
@@ -197,12 +197,12 @@ superblock_check (const struct superblock *sb)
       (sb->unit & (sb->unit - 1)) != 0)
     return "its stripe unit is out of range";
   if (sb->member_bytes > sb->data_bytes || sb->member_bytes % 4096 != 0)
-    return "what the array uses of each member is out of range";
+    return "the size that the array uses of each member is out of range";
   if (sb->dup > DUP_SYNC_CLIENT)
-    return "its way of duplication is none that this version knows";
+    return "its duplication protocol is unknown to this version";
   for (unsigned i = 0; i < sb->n * sb->groups; i++)
     if (sb->states[i] >= MEMBER_STATES)
-      return "a member's state is none that this version knows";
+      return "a member's state is unknown to this version";
   if (!all_zero (sb->states + sb->n * sb->groups,
                  ARRAY_MEMBERS_MAX - sb->n * sb->groups))
     return "it has a state for more members than the array has";
@@ -251,8 +251,8 @@ superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
   *why = superblock_check (&s);
   if (*why != NULL)
     return -1;
-  /* What was written by superblock_encode comes out the same once more: the version
-   * is the lowest that will do, and all that is no field is zero.
+  /* Encoding a decoded superblock gives the same bytes: the version is the
+   * lowest possible one, and all bytes outside of fields are zero.
    */
   superblock_encode (&s, again);
   if (memcmp (slot, again, SLOT_BYTES) != 0) {

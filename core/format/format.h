@@ -1,4 +1,4 @@
-/* format.h: what stands on a member before its data (docs/DESIGN.md 5.1).
+/* format.h: the header of a member, before its data (docs/DESIGN.md 5.1).
  *
  * docs/FORMAT.md gives every byte.  A member begins with HEADER_BYTES:
  * superblock slot 0, slot 1 (SLOT_BYTES each), then the intent map in blocks
@@ -74,9 +74,9 @@ void superblock_upgrade (struct superblock *sb);
 #define BAD_SLOT_BYTES KiB (16)
 #define BAD_OFFSET (HEADER_BYTES - 2 * BAD_SLOT_BYTES)
 
-/* What a new array may use of a member with this much data area.  It leaves 4 KiB
- * and 16 bytes free for each extent, in whole blocks, so that a later version can
- * keep checksums there.  0: the disk is too small.
+/* The bytes that a new array may use of a member with this much data area.
+ * They leave 4 KiB and 16 bytes free for each extent, in whole blocks, so that
+ * a later version can keep checksums there.  0: the disk is too small.
  */
 uint64_t format_usable (uint64_t data_bytes);
 
@@ -99,10 +99,11 @@ int superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
 int superblock_newest (const uint8_t slots[2 * SLOT_BYTES],
                        struct superblock *sb, const char **why);
 
-/* sb is the newest of these slots.  Is the other slot bad, or does it differ?  Then
- * sb gets a higher sequence number, and is to be written to the other slot before
- * weftd hears of it: the bad slot may have been the newer one, and weftd, which may
- * know its number, would take a disk with a lower number for an old copy.
+/* sb is the newest of these slots.  Is the other slot bad, or does it differ?
+ * Then sb gets a higher sequence number, and must be written to the other slot
+ * before weftd gets a report: the bad slot may have been the newer one, and
+ * weftd, which may know its number, would take a disk with a lower number for
+ * an old copy.
  */
 bool superblock_mend (const uint8_t slots[2 * SLOT_BYTES],
                       struct superblock *sb);
@@ -115,9 +116,9 @@ bool superblock_present (const uint8_t slots[2 * SLOT_BYTES]);
 
 /* ---- The intent map ---- */
 
-/* A bit for each EXTENT_BYTES of the data area, the last of which may be
- * short.  Bits may be tested by any thread at any time (a lone atomic load);
- * whoever changes them holds the lock of the map's owner.
+/* A bit for each EXTENT_BYTES of the data area, the last of which may be short.
+ * Any thread may test bits at any time (a lone atomic load); a change needs the
+ * lock of the map's owner.
  */
 struct intents {
   uint64_t extents;
@@ -130,7 +131,9 @@ struct intents {
 #define INTENT_BLOCKS_OFFSET (2 * SLOT_BYTES) /* from the start of the disk */
 #define INTENT_BLOCKS_MAX                                                      \
   ((HEADER_BYTES - INTENT_BLOCKS_OFFSET) / INTENT_BLOCK_BYTES)
-/* Of a disk that is formatted now: the rest of the header is the bad ranges'. */
+/* For a disk that is formatted now: the rest of the header holds the bad
+ * ranges.
+ */
 #define FORMAT_DATA_BYTES_MAX                                                  \
   ((BAD_OFFSET - INTENT_BLOCKS_OFFSET) / INTENT_BLOCK_BYTES *                  \
    INTENT_BLOCK_EXTENTS * EXTENT_BYTES)
@@ -156,10 +159,10 @@ uint64_t intents_count (const struct intents *map);
 /* Blocks that the map takes on a disk. */
 unsigned intents_blocks (const struct intents *map);
 
-/* Block number `block` holds INTENT_BLOCK_EXTENTS bits, from extent
- * block * INTENT_BLOCK_EXTENTS on.  Decoding a block that is not whole returns
- * -1 with a constant sentence in *why and sets all of its bits: what is not
- * known to be clean is dirty.
+/* Block number `block` holds INTENT_BLOCK_EXTENTS bits, from extent block *
+ * INTENT_BLOCK_EXTENTS on.  Decoding a damaged block returns -1 with a constant
+ * sentence in *why and sets all of its bits: an extent that is not known to be
+ * clean is dirty.
  */
 void intents_encode (const struct intents *map, unsigned block,
                      uint8_t bytes[INTENT_BLOCK_BYTES]);

@@ -1,11 +1,16 @@
-/* token.c: what opens a member's door.
+/* token.c: tokens, by which a host opens a member's door.
  *
  *   1.ARRAY.MEMBER.SESSION.RIGHTS.EPOCH.MAC
+ *   2.ARRAY.MEMBER.SESSION.RIGHTS.EPOCH.PLACE.NODE.MAC
+ *   3.ARRAY.MEMBER.SESSION.RIGHTS.EPOCH.PLACE.NODE.PROCESS.MAC
  *
  * ARRAY and MEMBER are 32 hex digits, SESSION 16, RIGHTS is "rw" or "ro",
  * EPOCH decimal, MAC 64 hex digits: the HMAC-SHA-256 of all before the last
- * point.  There is one way only to write a token, so the reader takes the
- * text apart, writes it again, and compares.
+ * point.  PLACE, decimal, is that of a joining member, NODE the name of a node; "-"
+ * says that the token is not bound to one.  A token that is bound to neither is of
+ * the first kind; a token that is also bound to a process of the node is of the third
+ * kind.  There is one way only to write a token, so the reader takes the text apart,
+ * writes it again, and compares.
  */
 
 #include <config.h>
@@ -61,17 +66,31 @@ token_key (const uint8_t key[KEY_BYTES], const char *instance,
   memcpy (of_process, sum, KEY_BYTES);
 }
 
+static int
+kind (const struct token *t)
+{
+  return t->process[0] ? 3 : t->joins || t->node[0] ? 2 : 1;
+}
+
 /* All but the point and the MAC.  Returns the length. */
 static size_t
 write_body (const struct token *t, char text[TOKEN_BYTES_MAX + 1])
 {
-  char array[HEX_BYTES (16)], member[HEX_BYTES (16)];
+  char array[HEX_BYTES (16)], member[HEX_BYTES (16)], place[16] = "-";
   int n;
 
   *put_hex (array, t->array, 16) = '\0';
   *put_hex (member, t->member, 16) = '\0';
-  n = snprintf (text, TOKEN_BYTES_MAX + 1, "1.%s.%s.%016" PRIx64 ".%s.%" PRIu64,
-                array, member, t->session, t->writable ? "rw" : "ro", t->epoch);
+  n = snprintf (text, TOKEN_BYTES_MAX + 1,
+                "%d.%s.%s.%016" PRIx64 ".%s.%" PRIu64, kind (t), array, member,
+                t->session, t->writable ? "rw" : "ro", t->epoch);
+  if (t->joins)
+    snprintf (place, sizeof place, "%u", t->place);
+  if (kind (t) >= 2)
+    n += snprintf (text + n, TOKEN_BYTES_MAX + 1 - n, ".%s.%s", place,
+                   t->node[0] ? t->node : "-");
+  if (kind (t) == 3)
+    n += snprintf (text + n, TOKEN_BYTES_MAX + 1 - n, ".%s", t->process);
   assert (n > 0 && n + 1 + 2 * MAC_BYTES <= TOKEN_BYTES_MAX);
   return n;
 }
@@ -88,8 +107,35 @@ token_mint (const struct token *t, const uint8_t key[KEY_BYTES],
   memcpy (text + n + 1, sum, sizeof sum);
 }
 
-/* Takes apart what write_body wrote.  The fields before EPOCH have fixed
- * places; whatever else may be wrong shows when it is written again.
+/* ".PLACE.NODE", ".PLACE.NODE.PROCESS", or nothing. */
+static int
+read_bounds (const char *text, size_t bytes, struct token *t)
+{
+  char bounds[8 + 2 * NAME_BYTES_MAX + 1];
+  char place[4], node[NAME_BYTES_MAX + 1], rest;
+  int parts;
+
+  if (bytes == 0)
+    return 0;
+  if (bytes >= sizeof bounds)
+    return -1;
+  memcpy (bounds, text, bytes);
+  bounds[bytes] = '\0';
+  _Static_assert (NAME_BYTES_MAX == 63 && ARRAY_MEMBERS_MAX <= 1000,
+                  "the widths below");
+  parts = sscanf (bounds, ".%3[0-9-].%63[a-z0-9-].%63[a-z0-9-]%c", place, node,
+                  t->process, &rest);
+  if (parts != 2 && parts != 3)
+    return -1;
+  t->joins = strcmp (place, "-") != 0;
+  t->place = t->joins ? strtoul (place, NULL, 10) : 0;
+  if (strcmp (node, "-") != 0)
+    strcpy (t->node, node);
+  return t->place < ARRAY_MEMBERS_MAX ? 0 : -1;
+}
+
+/* Takes apart the text of write_body.  The fields before EPOCH have fixed
+ * places; other errors show when it is written again.
  */
 static int
 read_body (const char *text, size_t bytes, struct token *t)
@@ -102,12 +148,12 @@ read_body (const char *text, size_t bytes, struct token *t)
     AT_EPOCH = AT_RIGHTS + 3,
   };
   uint8_t session[8];
-  size_t digits;
+  size_t end;
 
   if (bytes <= AT_EPOCH)
     return -1;
-  digits = strspn (text + AT_EPOCH, "0123456789");
-  if (digits != bytes - AT_EPOCH || digits > 19 ||
+  end = AT_EPOCH + strspn (text + AT_EPOCH, "0123456789");
+  if (end > bytes || end == AT_EPOCH || end > AT_EPOCH + 19 ||
       !get_hex (text + AT_ARRAY, t->array, 16) ||
       !get_hex (text + AT_MEMBER, t->member, 16) ||
       !get_hex (text + AT_SESSION, session, 8))
@@ -117,7 +163,9 @@ read_body (const char *text, size_t bytes, struct token *t)
     t->session = t->session << 8 | session[i];
   t->writable = text[AT_RIGHTS + 1] == 'w';
   t->epoch = strtoull (text + AT_EPOCH, NULL, 10);
-  return t->epoch <= EPOCH_MAX ? 0 : -1;
+  if (t->epoch > EPOCH_MAX)
+    return -1;
+  return read_bounds (text + end, bytes - end, t);
 }
 
 int

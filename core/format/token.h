@@ -1,10 +1,10 @@
-/* token.h: what opens a member's door (docs/DESIGN.md 5.2).
+/* token.h: tokens, by which a host opens a member's door (docs/DESIGN.md 5.2).
  *
  * weftd mints a token, the host shows it in the NBD export name
  * "DOOR/TOKEN", the member verifies it.  A token is text of at most
  * TOKEN_BYTES_MAX bytes out of [0-9a-zA-Z.-]: array, member, session, rights,
- * epoch, then an HMAC-SHA-256 over all of that with the key of the member's
- * process.
+ * epoch, what it is bound to, then an HMAC-SHA-256 over all of that with the key
+ * of the member's process.
  */
 
 #ifndef WEFT_TOKEN_H
@@ -21,6 +21,17 @@ struct token {
   uint64_t session;
   bool writable;
   uint64_t epoch;
+  /* For a joining member: it reads only data with a copy at its place in the
+   * array.
+   */
+  bool joins;
+  unsigned place;
+  /* The node whose certificate the client must show; "": none is asked for. */
+  char node[NAME_BYTES_MAX + 1];
+  /* The process of that node: the joining disk's UUID, else the array's name.  A
+   * client with the node's own certificate is also accepted.  "": any process.
+   */
+  char process[NAME_BYTES_MAX + 1];
 };
 
 /* Derive the key of one process (`instance`) from the key of the member that it

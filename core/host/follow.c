@@ -10,8 +10,8 @@
 
 /* weftd is asked so often while there is no connection. */
 #define SEEK_MS 200
-/* Who could not be connected to, or weftd that has not answered, is asked again after
- * so long.
+/* The time after which a failed connection, or a weftd without an answer, is
+ * tried again.
  */
 #define AGAIN_MS 500
 
@@ -56,8 +56,12 @@ follow_next (struct follow *f, uint64_t now_ms, struct follow_action *a)
     a->connection = ++f->connection;
     a->kept = f->kept;
   }
-  else if (now_ms >= f->due_ms)
+  else if (now_ms >= f->due_ms) {
     a->kind = FOLLOW_ASK;
+    a->reached = f->state >= FOLLOW_FLUSHING;
+    if (a->reached || f->unreached)
+      snprintf (a->session, sizeof a->session, "%s", f->session);
+  }
   else if (f->state == FOLLOW_FLUSHING)
     a->kind = FOLLOW_FLUSH;
   else
@@ -140,8 +144,8 @@ follow_heard (struct follow *f, const struct follow_answer *answer,
     f->epoch = answer->epoch;
     return;
   case FOLLOW_UP:
-    /* What was lost beside a server that stays is told now, and not in vain some day
-     * when another serves.
+    /* Report a loss at a server that stays now; with another server later the
+     * report would come too late.
      */
     if (served && (!ours || lapsed)) {
       f->leaves = true;
@@ -160,6 +164,7 @@ follow_opened (struct follow *f, bool ok, uint64_t now_ms)
 {
   assert (f->busy && f->state == FOLLOW_OPENING);
   f->busy = false;
+  f->unreached = !ok;
   if (!ok) {
     seek (f, now_ms + AGAIN_MS);
     return;
@@ -208,9 +213,11 @@ follow_taken (struct follow *f, bool ok, uint64_t now_ms)
 void
 follow_lost (struct follow *f, uint64_t connection, uint64_t now_ms)
 {
-  /* Of the one before it may be heard later. */
+  /* The loss of an earlier connection may be reported later. */
   if (connection > f->lost)
     f->lost = connection;
-  if (f->state == FOLLOW_UP && connection == f->connection)
+  if (f->state == FOLLOW_UP && connection == f->connection) {
+    f->unreached = true;
     seek (f, now_ms);
+  }
 }

@@ -1,23 +1,24 @@
 /* follow.h: a client of an array's service: which process it is connected to.
  *
- * A pure state machine: it is told what weftd says of the service, what has become of
- * connections, and the time, and it says what is to be done next.  The caller (the
+ * A pure state machine: it gets weftd's answers about the service, the results of
+ * connections, and the time, and returns the next action.  The caller (the
  * nbdkit plugin, or a test) serialises all calls and carries out the actions.
  *
  *   SEEK ──► OPENING ──► FLUSHING ──► CHECKING ──► UP ──► SEEK
  *
- * weftd is asked who serves, each second, and more often while nobody is connected.  A
- * connection is left when it breaks, when weftd says that another session serves, or
- * that the array has lapsed since.
- * The array's epochs fence the members against a server that is over; and a server
- * that lives, and to which we connect anew, first ends all that came by our earlier
- * connections (their numbers grow).  So what was not answered can be sent again.
+ * The client asks weftd for the serving process each second, and more often while it has
+ * no connection.  It also reports whether it reaches that process, so that weftd can move
+ * the service.  It leaves a connection when the connection breaks, when weftd names another
+ * session, or when weftd reports that the array has lapsed since.
+ * The array's epochs fence the members against an ended server.  A live server, to which
+ * we connect again, first ends all requests of our earlier connections (their numbers
+ * grow).  Unanswered requests can therefore be sent again.
  *
- * Is what was answered still there?  When a connection is open a FLUSH is sent by it,
- * and weftd is asked again after that.  If the FLUSH did not fail, and the array has no
- * lapse beyond the epoch in which we were connected last, nothing that was answered
- * before is lost.  (A lapse before the FLUSH's end is known to weftd by then; one after
- * it takes nothing of what was made stable.)  Otherwise something may be gone.
+ * Acknowledged writes are checked: on a new connection the client sends a FLUSH, and asks
+ * weftd again after that.  If the FLUSH did not fail, and the array has no lapse beyond
+ * the epoch of our last connection, no acknowledged write is lost.  (A lapse before the
+ * FLUSH's end is known to weftd by then; a later one takes no stable data.)  Otherwise
+ * data may be lost.
  */
 
 #ifndef WEFT_FOLLOW_H
@@ -30,9 +31,9 @@
 
 #define FOLLOW_URI_BYTES 512
 #define FOLLOW_ARRAY_BYTES 40
-#define FOLLOW_CONNECT_MS 2500 /* to connect to who serves */
+#define FOLLOW_CONNECT_MS 2500 /* time to connect to the serving process */
 
-/* What weftd says of the service. */
+/* weftd's answer about the service. */
 struct follow_answer {
   int status;   /* of HTTP; 0 or -1: there was no answer */
   bool refused; /* our node may not attach the array (any more) */
@@ -40,18 +41,19 @@ struct follow_answer {
   uint64_t epoch, lapse;
   uint64_t fences; /* the number of the newest fence */
   uint64_t
-    below; /* what was started on our node before that number is refused */
+    /* processes on our node that were started before that number are refused */
+    below;
   char session[NAME_BYTES_MAX + 1]; /* that serves; "": none */
   char uri[FOLLOW_URI_BYTES];
 };
 
 enum follow_do {
-  FOLLOW_ASK,  /* ask weftd; then follow_heard */
+  FOLLOW_ASK, /* ask weftd, and say whether `session` is reached; then follow_heard */
   FOLLOW_OPEN, /* connect to `uri`; then follow_opened */
   FOLLOW_FLUSH, /* send a FLUSH, if none is under way there, and wait for its end for
                    HEARTBEAT_MS at most; then follow_flushed */
   FOLLOW_TAKE,  /* use the connection; then follow_taken */
-  FOLLOW_DROP,  /* close it: it is of no use */
+  FOLLOW_DROP,  /* close it: it is no longer needed */
   FOLLOW_LEAVE, /* break the connection that is used */
   FOLLOW_STOP,  /* our node was fenced, or may not attach the array: fail every
                    request from now on.  No other
@@ -60,7 +62,8 @@ enum follow_do {
 
 struct follow_action {
   enum follow_do kind;
-  char session[NAME_BYTES_MAX + 1];
+  char session[NAME_BYTES_MAX + 1]; /* OPEN, ASK; "": ASK says nothing of it */
+  bool reached;                     /* ASK */
   char uri[FOLLOW_URI_BYTES];
   uint64_t number;     /* OPEN: of this connection, greater than all before */
   uint64_t fences;     /* OPEN: the newest fence when we were started */
@@ -76,7 +79,7 @@ enum follow_state {
   FOLLOW_UP,
 };
 
-/* What has become of a FLUSH. */
+/* The result of a FLUSH. */
 enum follow_flush {
   FOLLOW_PENDING, /* it is still under way */
   FOLLOW_STABLE,
@@ -87,13 +90,14 @@ enum follow_flush {
 /* It begins as zeros. */
 struct follow {
   enum follow_state state;
-  bool busy;          /* an action that has an answer is under way */
-  bool found;         /* SEEK: there is somebody to connect to */
-  bool leaves, drops; /* that is to be done */
+  bool busy;      /* an action that has an answer is under way */
+  bool found;     /* SEEK: there is somebody to connect to */
+  bool unreached; /* SEEK: `session` was lost or tried, and not reached since */
+  bool leaves, drops; /* that is due */
   bool begun;         /* weftd has answered, us or an earlier process: */
   uint64_t fences;    /* the newest fence then */
   bool over,
-    stopped;       /* our node was fenced since, or is refused; that was said */
+    stopped;       /* our node was fenced since, or is refused; weftd said so */
   bool checked;    /* CHECKING: the connection may be taken */
   bool stranger;   /* the array of this name is not the one that was */
   bool gone;       /* a FLUSH has failed since a connection was taken */

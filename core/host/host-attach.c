@@ -1,12 +1,12 @@
-/* host-attach.c: what the answer to an attach means.
+/* host-attach.c: interprets the answer to an attach.
  *
- * Where waiting helps, as with a holder that is silent, weftd says for how long.
+ * If waiting helps, as with a holder that is silent, weftd says for how long.
  * A holder that has died a moment ago does not count as silent yet.  So we ask
  * again, to see whether weftd hears the holder more than once: its last
  * heartbeat may have been under way when it died.
  *
- * Who is to serve an array asks until it is let in: whoever serves it now, a member,
- * or weftd itself may be away for long.
+ * A candidate for an array's service asks until it is admitted: the present
+ * server, a member, or weftd itself may be away for long.
  */
 
 #include <config.h>
@@ -20,7 +20,9 @@
 #define HOLDER_SIGNS 2
 #define STANDBY_PAUSE_MS 100
 
-/* How long who is to serve waits before it asks again; 0: that is of no use. */
+/* How long a candidate waits before it asks again; 0: asking again does not
+ * help.
+ */
 static unsigned
 serve_after_ms (const struct host_attach_answer *answer)
 {
@@ -71,7 +73,7 @@ host_attach_answered (struct host_attach *a,
   *wait_ms = a->service ? serve_after_ms (answer) : retry_after_ms (a, answer);
   if (*wait_ms == 0 || (!a->service && a->waited_ms >= HOST_ATTACH_WAIT_MS))
     return HOST_ATTACH_REFUSED;
-  /* weftd does not wait until a holder is silent if it is told that the holder's
+  /* weftd does not wait for a holder's silence if it knows that the holder's
    * process has ended.
    */
   if (answer->holder && answer->holder_ended &&

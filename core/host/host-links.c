@@ -1,5 +1,5 @@
-/* host-links.c: the links to members: which are to be connected, and which of
- * them are to be reported as lost (host.h says the rules).
+/* host-links.c: the links to members: which must be connected, and which are
+ * reported as lost (host.h has the rules).
  */
 
 #include <config.h>
@@ -15,12 +15,10 @@
  * reported.
  */
 #define ENDING_WAIT_MS 100
-/* When more members are to be reported, weftd is not waited for with each: it
- * may be waiting for us.
- */
-#define HURRY_MS 500
+/* A request that has waited for less is not worth a message while weftd is at work. */
+#define CHANGING_SAID_MS 5000
 
-/* ---- Who is to be connected ---- */
+/* ---- Which members to connect ---- */
 
 /* Was its connection opened before the member was fenced last? */
 static bool
@@ -76,8 +74,8 @@ host_links_settled (const struct host *h)
   return true;
 }
 
-/* A reader's connections do not matter: what it wants to read from a member that
- * is not connected waits.
+/* A reader's connections do not matter: a read of a member without a connection
+ * waits.
  */
 bool
 host_links_may_prepare (const struct host *h)
@@ -93,7 +91,7 @@ host_links_may_prepare (const struct host *h)
 /* ---- Connecting ---- */
 
 unsigned
-host_connect_due (const struct host *h)
+host_links_connect_due (const struct host *h)
 {
   for (unsigned m = 0; m < h->members; m++)
     if (h->link[m].state == LINK_WANTED && !h->link[m].busy)
@@ -102,9 +100,9 @@ host_connect_due (const struct host *h)
 }
 
 void
-host_connect_take (struct host *h, struct host_action *a)
+host_links_connect_take (struct host *h, struct host_action *a)
 {
-  struct link *l = &h->link[host_connect_due (h)];
+  struct link *l = &h->link[host_links_connect_due (h)];
 
   l->state = LINK_CONNECTING;
   l->busy = true;
@@ -121,6 +119,7 @@ link_lost (struct host *h, struct link *l, const char *reason, uint64_t now_ms)
 {
   l->state = LINK_LOST;
   l->answers = false;
+  l->waits_from_ms = now_ms;
   l->due_ms = now_ms + (l->told ? HOST_RETRY_MS : ENDING_WAIT_MS);
   snprintf (l->reason, sizeof l->reason, "%s", reason);
   host_links_look (h);
@@ -166,13 +165,13 @@ host_seated (struct host *h, unsigned m, bool taken, uint64_t now_ms)
     l->told &= !up;
   }
   else if (up)
-    link_lost (h, l, "what it was asked before does not come back", now_ms);
+    link_lost (h, l, "it does not answer earlier requests", now_ms);
   return taken && up;
 }
 
 bool
 host_lost (struct host *h, unsigned m, uint64_t connection, bool answers,
-           const char *reason, uint64_t now_ms)
+           uint64_t waited_ms, const char *reason, uint64_t now_ms)
 {
   struct link *l = &h->link[m];
 
@@ -181,51 +180,47 @@ host_lost (struct host *h, unsigned m, uint64_t connection, bool answers,
   l->told = l->said = false;
   link_lost (h, l, reason, now_ms);
   l->answers = answers;
+  l->waits_from_ms -= waited_ms;
   return true;
 }
 
 /* ---- Reports ---- */
 
-/* The link whose report is the most due, and how many there are in all. */
+/* The link whose report is the most due; NULL: none is lost. */
 static const struct link *
-report_due (const struct host *h, unsigned *count)
+report_due (const struct host *h)
 {
   const struct link *first = NULL;
 
-  *count = 0;
   for (unsigned m = 0; m < h->members; m++) {
     const struct link *l = &h->link[m];
 
-    if (l->state != LINK_LOST)
-      continue;
-    ++*count;
-    if (first == NULL || l->due_ms < first->due_ms)
+    if (l->state == LINK_LOST && (first == NULL || l->due_ms < first->due_ms))
       first = l;
   }
   return first;
 }
 
 uint64_t
-host_report_due_ms (const struct host *h)
+host_links_report_due_ms (const struct host *h)
 {
-  unsigned count;
-  const struct link *l = report_due (h, &count);
+  const struct link *l = report_due (h);
 
   return l == NULL || h->reporting || h->ending ? UINT64_MAX : l->due_ms;
 }
 
 void
-host_report_take (struct host *h, struct host_action *a)
+host_links_report_take (struct host *h, struct host_action *a, uint64_t now_ms)
 {
-  unsigned count;
-  const struct link *l = report_due (h, &count);
+  const struct link *l = report_due (h);
 
   h->reporting = true;
   h->reported = a->member = l - h->link;
   h->reported_connection = l->connection;
   a->first = !l->told;
-  a->timeout_ms = count > 1 ? HURRY_MS : CALL_TIMEOUT_MS;
+  a->timeout_ms = CALL_TIMEOUT_MS;
   a->answers = l->answers;
+  a->waited_ms = now_ms - l->waits_from_ms;
   memcpy (a->reason, l->reason, sizeof a->reason);
 }
 
@@ -239,7 +234,8 @@ host_reported (struct host *h, const struct host_answer *a, uint64_t now_ms)
 
   assert (h->reporting);
   h->reporting = false;
-  host_learn (h, a);
+  if (host_view_learn (h, a))
+    host_links_look (h);
   /* By now a newer connection may be lost, of which weftd has not heard. */
   if (l->state == LINK_LOST && l->connection != h->reported_connection)
     return HOST_NO_NEWS;
@@ -256,7 +252,9 @@ host_reported (struct host *h, const struct host_answer *a, uint64_t now_ms)
     l->state = LINK_WANTED;
     return HOST_NO_NEWS;
   }
-  if (l->said || a->status == 200)
+  if (l->said || a->status == 200 ||
+      (conflict && strcmp (a->code, "changing") == 0 &&
+       now_ms < l->waits_from_ms + CHANGING_SAID_MS))
     return HOST_NO_NEWS;
   l->said = true;
   return HOST_UNRECORDED;

@@ -1,8 +1,8 @@
-/* host.c: the session: what is learnt from weftd, and what is due (host.h).
+/* host.c: the session: weftd's answers, and the actions that are due (host.h).
  *
- * Inputs only note what they say.  There is no list of things to do: due_ms finds
- * out from what is known when an action of a kind is due, and take notes that it
- * was taken.
+ * Inputs only note their facts.  There is no list of actions: due_ms derives
+ * from the facts when an action of a kind is due, and take notes that it was
+ * taken.
  */
 
 #include <config.h>
@@ -15,38 +15,6 @@
 
 #define BEAT_MS_MIN 100 /* between heartbeats, however fast the answers */
 #define SETTLE_MS 20    /* how often it is asked whether images are written */
-
-/* ---- What weftd says ---- */
-
-void
-host_learn (struct host *h, const struct host_answer *a)
-{
-  const struct host_view *v = &a->view;
-
-  if (a->status == 410)
-    h->over = true;
-  if (a->status != 200)
-    return;
-  if (v->epoch > h->view.epoch) {
-    h->view.epoch = v->epoch;
-    memcpy (h->view.states, v->states, sizeof v->states);
-    h->enter_due_ms = 0;
-  }
-  if (v->map_epoch == h->view.epoch && v->map_epoch > h->view.map_epoch) {
-    h->view.map_epoch = v->map_epoch;
-    memcpy (h->view.fence, v->fence, sizeof v->fence);
-    memcpy (h->view.lapse, v->lapse, sizeof v->lapse);
-    memcpy (h->view.life, v->life, sizeof v->life);
-    memcpy (h->view.round, v->round, sizeof v->round);
-  }
-  if (v->change > h->view.epoch && v->change > h->view.change) {
-    h->view.change = v->change;
-    memcpy (h->view.change_states, v->change_states, sizeof v->change_states);
-  }
-  if (v->all_arrived > h->view.all_arrived)
-    h->view.all_arrived = v->all_arrived;
-  host_links_look (h);
-}
 
 void
 host_answered (struct host *h, enum host_do kind, const struct host_answer *a,
@@ -74,7 +42,8 @@ host_answered (struct host *h, enum host_do kind, const struct host_answer *a,
     h->told_older = h->told_older || w->older;
     h->told_equal = h->told_equal || w->equal;
   }
-  host_learn (h, a);
+  if (host_view_learn (h, a))
+    host_links_look (h);
 }
 
 /* ---- What is due ---- */
@@ -101,7 +70,7 @@ trusts_on (const struct host *h, uint64_t now_ms)
          (!h->readonly || now_ms < h->trusts_ms || h->settled >= h->view.epoch);
 }
 
-/* When an action of this kind is to be taken; UINT64_MAX: there is none. */
+/* When an action of this kind is due; UINT64_MAX: never. */
 static uint64_t
 due_ms (const struct host *h, enum host_do kind, uint64_t now_ms)
 {
@@ -135,10 +104,11 @@ due_ms (const struct host *h, enum host_do kind, uint64_t now_ms)
     /* The array engine is to know an epoch before it gets a connection that was
      * opened in that epoch.
      */
-    due = h->committed >= h->view.epoch && host_connect_due (h) < h->members;
+    due = h->committed >= h->view.epoch &&
+          host_links_connect_due (h) < h->members;
     break;
   case HOST_DO_REPORT:
-    return host_report_due_ms (h);
+    return host_links_report_due_ms (h);
   case HOST_DO_TELL:
     /* weftd waits for a new `settled`, `arrived` or `prepared`, or may take the loss of
      * a member for more than it is before it hears `equal`; and it may be holding its
@@ -204,10 +174,10 @@ take (struct host *h, enum host_do kind, uint64_t now_ms, struct host_action *a)
     h->enter_due_ms = now_ms + SETTLE_MS;
     break;
   case HOST_DO_CONNECT:
-    host_connect_take (h, a);
+    host_links_connect_take (h, a);
     break;
   case HOST_DO_REPORT:
-    host_report_take (h, a);
+    host_links_report_take (h, a, now_ms);
     break;
   case HOST_DO_TELL:
     say (h, &h->tell, now_ms, a);
@@ -334,18 +304,6 @@ void
 host_end (struct host *h)
 {
   h->ended = true;
-}
-
-const struct host_view *
-host_view (const struct host *h)
-{
-  return &h->view;
-}
-
-bool
-host_is_over (const struct host *h)
-{
-  return h->over;
 }
 
 bool

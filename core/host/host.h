@@ -1,8 +1,8 @@
-/* host.h: the host engine: an array process's session with weftd, and which of
- * its connections to members are to be made, used and reported.
+/* host.h: the host engine: an array process's session with weftd, and the choice of
+ * connections to members to make, use and report.
  *
- * A pure state machine: it is told what weftd has answered, what has become of
- * connections, and the time, and it says what is to be done next.  It never
+ * A pure state machine: it gets weftd's answers, the results of connections, and the
+ * time, and returns the next action.  It never
  * blocks, takes no lock, opens nothing.  The caller (the nbdkit plugin, or the
  * simulator) serialises all calls and carries out the actions.
  *
@@ -13,31 +13,31 @@
  * weftd speaks only in its answers to heartbeats and reports.  An answer gives
  * the epoch with the states of the members, a map with fresh tokens (as long as
  * this host does not work in that epoch yet), and the change of epoch that weftd
- * has PREPARED.  Answers may arrive out of order; one that is older than what
- * this host knows is ignored.
+ * has PREPARED.  Answers may arrive out of order; the host ignores an answer
+ * that is older than its present knowledge.
  *
- *   epoch   given to the array engine at once, so that requests go on which
+ *   epoch   given to the array engine at once, so that requests continue which
  *           waited for a lost member.  Then members that are back are connected.
- *           Only after that does the host say that it works in the epoch.
+ *           Only after that does the host report that it works in the epoch.
  *   change  given to the array engine when the members that are in-sync in it
- *           are connected.  When the array engine says that it is prepared, weftd
- *           is told at once.
+ *           are connected.  When the array engine is prepared, the host reports
+ *           that to weftd at once.
  *
- * A link is what a host has to a member:
+ * A link is a host's connection to a member, in one of these states:
  *
  *   OUT ──► WANTED ──► CONNECTING ──► UP ──► LOST ──► OUT, or WANTED again
  *                           └──────────────────►┘
  *
- * A member is connected when it is joining, or was lost and is to be used
+ * A member is connected when it is joining, or was lost and will be used
  * again.  A writer may not simply connect again: the member might carry out a
  * request of the old connection after one of the new.  weftd raises the member's
  * `fence` to an epoch when no request of an older epoch runs there any more; a
- * connection that was opened in an older epoch is then of no use, even if it
+ * connection that was opened in an older epoch is then invalid, even if it
  * lives.  A reader writes nothing, so it may connect again at any time.
  *
- * A lost member is reported until it is out, or connected again, for no request
- * may be acknowledged on the strength of a failure that is not recorded.  weftd
- * does not put a member out that has the last copy of something: then requests
+ * A lost member is reported until it is out, or connected again, because an
+ * acknowledgement may rely on a failure only after the failure is recorded.  weftd
+ * does not put a member out that has the last copy of some data: then requests
  * that need the member wait.
  *
  * While weftd is silent a writer's I/O goes on.  But when the last call that weftd
@@ -46,8 +46,8 @@
  * knows until then, and no longer (array_trust).  A reader trusts again when weftd
  * has answered and it works in the newest epoch.
  *
- * Connections to a member are numbered, so that the loss of one, if it is heard
- * of late, is not taken for the loss of the next one.
+ * Connections to a member are numbered, so that a late report of the
+ * loss of one is not mistaken for the loss of the next one.
  */
 
 #ifndef WEFT_HOST_H
@@ -63,7 +63,7 @@
 /* So long an attach waits for a silent holder to be given up, or for members. */
 #define HOST_ATTACH_WAIT_MS 15000
 
-/* What an attach has come to so far; it begins as zeros. */
+/* The progress of an attach; it begins as zeros. */
 struct host_attach {
   bool
     service; /* it is to serve the array: it stands by for as long as it takes */
@@ -108,8 +108,8 @@ struct host_view {
   uint64_t map_epoch;                /* of the tokens, and of: */
   uint64_t fence[ARRAY_MEMBERS_MAX]; /* no request to the member of an older
                                         epoch runs any more */
-  uint64_t lapse[ARRAY_MEMBERS_MAX]; /* what the member was sent in older epochs
-                                        and had not flushed may be gone */
+  /* the member's unflushed writes of older epochs may be lost */
+  uint64_t lapse[ARRAY_MEMBERS_MAX];
   uint64_t life[ARRAY_MEMBERS_MAX];  /* from this epoch on it was sent to the
                                         process that serves the member now */
   uint64_t round[ARRAY_MEMBERS_MAX]; /* which its disk had noted then */
@@ -124,7 +124,8 @@ struct host_answer {
   const char *code; /* of a problem; NULL: none */
   uint64_t retry_after_ms;
   bool
-    at_once; /* it brought news of leases, so weftd is to be heard again at once */
+    /* it brought news of leases, so the next heartbeat is due at once */
+    at_once;
   struct host_view view; /* with status 200 */
 };
 
@@ -149,8 +150,8 @@ void host_free (struct host *h);
 
 /* ---- Actions ---- */
 
-/* In the order in which they are taken: those that hold up clients' requests come
- * first.
+/* In the order in which they are taken: actions that delay clients' requests
+ * come first.
  */
 enum host_do {
   /* The session is over: stop the array engine, and do not wait for what
@@ -161,7 +162,8 @@ enum host_do {
   HOST_DO_COMMIT = 2,
   /* Prepare the array engine for `epoch` with `states`. */
   HOST_DO_PREPARE = 4,
-  /* array_trust until `until_ms`; 0: that time is over, which people are told. */
+  /* array_trust until `until_ms`; 0: that time is over, and a message says so.
+   */
   HOST_DO_TRUST = 8,
   /* array_all_arrived with `epoch`. */
   HOST_DO_ALL_ARRIVED = 16,
@@ -194,7 +196,8 @@ struct host_action {
   bool again;        /* TRUST: after it was over */
   uint64_t connection; /* CONNECT: its number */
   bool first;          /* REPORT: weftd does not know of the loss yet */
-  bool answers;        /* REPORT: as in struct array_notice */
+  bool answers;        /* REPORT: as in struct array_notice ... */
+  uint64_t waited_ms;  /* ... and this, up to now */
   unsigned wait_ms;    /* BEAT, TELL: how long weftd may hold its answer */
   unsigned timeout_ms; /* REPORT, BEAT, TELL: after so long give the call up */
   char reason[160];    /* REPORT */
@@ -207,7 +210,7 @@ struct host_action {
 bool host_next (struct host *h, uint64_t now_ms, unsigned kinds,
                 struct host_action *a);
 
-/* When host_next is to be asked again for these kinds if no input comes before;
+/* When to call host_next again for these kinds if no input comes before;
  * UINT64_MAX: no need.
  */
 uint64_t host_due_ms (const struct host *h, uint64_t now_ms, unsigned kinds);
@@ -221,8 +224,8 @@ uint64_t host_due_ms (const struct host *h, uint64_t now_ms, unsigned kinds);
 void host_answered (struct host *h, enum host_do kind,
                     const struct host_answer *a, uint64_t now_ms);
 
-/* weftd has answered HOST_DO_REPORT, or has failed to.  Returns what people are
- * to be told of the lost member.
+/* weftd has answered HOST_DO_REPORT, or has failed to.  Returns the message
+ * about the lost member.
  */
 enum host_news {
   HOST_NO_NEWS,
@@ -232,17 +235,18 @@ enum host_news {
 enum host_news host_reported (struct host *h, const struct host_answer *a,
                               uint64_t now_ms);
 
-/* The array engine has lost the connection of this number (NOTICE_LOST; answers: as
- * that says).  Returns true when people are to be told.
+/* The array engine has lost the connection of this number (NOTICE_LOST; answers,
+ * waited_ms: as that says).  Returns true when the loss should be logged.
  */
 bool host_lost (struct host *h, unsigned member, uint64_t connection,
-                bool answers, const char *reason, uint64_t now_ms);
+                bool answers, uint64_t waited_ms, const char *reason,
+                uint64_t now_ms);
 void host_prepared (struct host *h, uint64_t epoch); /* NOTICE_PREPARED */
 void host_committed (struct host *h, uint64_t epoch);
 /* array_epoch and array_arrived say */
 void host_entered (struct host *h, uint64_t epoch, uint64_t arrived);
-/* The resync is over, without an error: what was there before is equal on all copies
- * that count, and stable.  Before the first client is let in.
+/* The resync is over, without an error: all earlier data is in sync on all
+ * copies that count, and stable.  Call it before the first client is admitted.
  */
 void host_equal (struct host *h);
 /* The newest copy of something can't be read: the resync takes an older one.  Before
@@ -253,16 +257,16 @@ void host_older (struct host *h);
 bool host_older_told (const struct host *h);
 
 /* HOST_DO_CONNECT has ended: `ok` says whether there is a connection, `why` why
- * there is none.  Returns true when the array engine is to get the connection
- * (seats_take): then the caller calls host_seated.  *kept says whether the member
- * still has all that it answered through the last connection, flushed or not; *reach
- * is as for array_back.
- * Returns false when the connection is of no use: the caller closes it.
+ * there is none.  Returns true when the array engine should get the connection
+ * (seats_take): then the caller calls host_seated.  *kept says whether the
+ * member still has all writes that it acknowledged through the last connection,
+ * flushed or not; *reach is as for array_back.  Returns false when the
+ * connection is not needed: the caller closes it.
  */
 bool host_opened (struct host *h, unsigned member, bool ok, const char *why,
                   bool *kept, uint64_t *reach, uint64_t now_ms);
-/* The array engine has taken the connection, or could not take it.  Returns true
- * when people are to be told that the member is connected again.
+/* The array engine has taken the connection, or could not take it.  Returns
+ * true when the new connection should be logged.
  */
 bool host_seated (struct host *h, unsigned member, bool taken, uint64_t now_ms);
 

@@ -71,7 +71,8 @@ weight (uint64_t age_ms)
                                : 1 / logarithm (1 / t);
 }
 
-/* The gets that form a run with the request, as bits; what they span is in *run. */
+/* The gets that form a run with the request, as bits; their range is in *run.
+ */
 static uint64_t
 run_of (const struct lease_window *w, const struct array_range *request,
         struct array_range *run)
@@ -133,8 +134,8 @@ lease_window_wish (const struct lease_window *w,
 
   if (bytes == 0)
     return *request;
-  /* Those that wait at once, which may be asked for at once, have come in no order: one
-   * of them says nothing.
+  /* Gets that wait at the same time, as requests may, have come in no order: a
+   * single one means nothing.
    */
   for (unsigned n = 0, seen = 0; n < kept (w) && seen <= LEASE_ASKS_MAX; n++) {
     unsigned i = (w->count - 1 - n) % LEASE_EVENTS;

@@ -25,8 +25,8 @@
 #define LEASE_RUN_GAP KiB (64)
 #define LEASE_EVENTS 64 /* the last ones count */
 
-/* What is asked for, or asked back: `must` all of it; of `wish`, which contains it,
- * what is to be had around it.
+/* A range to ask for, or to give back: all of `must`, and as much as possible
+ * of `wish`, which contains it.
  */
 struct lease_wish {
   struct array_range must, wish;

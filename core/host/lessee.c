@@ -1,7 +1,7 @@
 /* lessee.c: see lessee.h.
  *
- * Inputs only note what they say; due_ms finds out from that when an action is due, and
- * take notes that it was taken.
+ * Inputs only note their facts; due_ms derives from them when an action is due,
+ * and take notes that it was taken.
  *
  * A range that weftd asks back goes this way:
  *
@@ -9,15 +9,18 @@
  *                           (also what is left with it)  ^____________| answered by a weftd
  *                                                                       that knows nothing
  *
- * `back` has the last three: weftd may have it as given any time from now on, or has
- * given it to another by now.  So has what lies in the wish of a LEAVE that is not done,
- * for the array engine may have taken any of that.  A LEAVE does not begin in there, so
- * no two of them wait for the same requests.
+ * `back` has the last three: weftd may count it as given any time from now on,
+ * or may have given it to another session by now.  The same holds for all of
+ * the wish of a LEAVE that is not done, because the array engine may have taken
+ * any of that.  A LEAVE does not begin in there, so no two of them wait for the
+ * same requests.
  *
- * While an ask is under way, `tainted` collects all that was in there at any time.
+ * While an ask is under way, `tainted` collects all ranges that were in `back`
+ * at any time.
  *
- * A GIVE that is not answered is kept as it is, and sent again.  When weftd turns out to
- * know nothing of us, it is forgotten: what it gave goes with the GIVE that declares.
+ * A GIVE that is not answered is kept as it is, and sent again.  If weftd turns
+ * out not to know our session, the GIVE is dropped: its ranges go with the GIVE
+ * that declares our leases.
  */
 
 #include <config.h>
@@ -26,19 +29,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/spares.h"
 #include "base/spans.h"
 #include "host-internal.h"
 #include "lease-window.h"
 #include "lessee.h"
 
-/* weftd holds its answer for so long; what is wanted since waits. */
+/* weftd holds its answer for this time; later wishes wait. */
 #define ASK_WAIT_MS 500
 #define ASK_PAUSE_MS 10 /* after one that it did not hold */
 
 enum { LEAVING = 1, LEFT, GIVEN }; /* owners, in `back` */
 
-/* Orphans that are to be recovered. */
+/* Orphans to recover. */
 struct order {
   uint64_t number;    /* 0: there is none */
   struct spans spans; /* of an owner of no meaning */
@@ -48,7 +51,7 @@ enum recovery {
   RECOVERY_NONE,
   RECOVERY_DUE,       /* from recovery_due_ms on */
   RECOVERY_UNDER_WAY, /* the caller is at it */
-  RECOVERY_DONE,      /* weftd is to be told, or has not answered yet */
+  RECOVERY_DONE,      /* weftd must get the report, or has not answered yet */
 };
 
 struct lessee {
@@ -58,8 +61,10 @@ struct lessee {
   uint64_t generation; /* the newest that was heard of */
   bool declared;       /* it knows what we have */
   bool
-    doubted; /* a later one has said that it knows nothing of us: it is to be heard of
-                   first, and the one that we know of no more */
+    /* a later weftd has said that it does not know our session: hear it first,
+     * and no longer count on the former one
+     */
+    doubted;
 
   struct array_range want[LESSEE_WANTS_MAX];
   unsigned wants;
@@ -79,7 +84,7 @@ struct lessee {
 
   uint64_t number;   /* of the last GIVE */
   bool giving;       /* it is under way */
-  bool kept;         /* it was not answered, and is to be sent again */
+  bool kept;         /* it was not answered, and must be sent again */
   uint64_t given_by; /* the generation, when it was made */
   uint64_t give_due_ms;
   bool give_declares;
@@ -91,7 +96,7 @@ struct lessee {
   struct order order, next; /* the one that we are at; that comes then */
   enum recovery recovery;
   bool begun; /* the array engine has the ranges of the order, ... */
-  struct array_range *recover; /* ... as the caller was told them */
+  struct array_range *recover; /* ... as the caller has them */
   uint64_t recovery_due_ms;
 };
 
@@ -183,8 +188,8 @@ may_recover (const struct lessee *l)
   return l->recovery == RECOVERY_DUE;
 }
 
-/* What was left there is the array engine's again; weftd has heard so much of it that it
- * knows it for nobody's.
+/* The array engine has the ranges back that were left there; weftd has taken in
+ * enough to count them as without an owner.
  */
 static void
 take_recover (struct lessee *l, struct lessee_action *a)
@@ -218,7 +223,8 @@ lessee_recovered (struct lessee *l, bool ok, uint64_t now_ms)
 
 /* ---- A weftd that knows nothing of us ---- */
 
-/* What was in the last GIVE is still to be given (LEFT), or is nobody's (0). */
+/* The ranges of the last GIVE must still be given (LEFT), or have no owner (0).
+ */
 static void
 give_over (struct lessee *l, uint64_t becomes)
 {
@@ -244,11 +250,11 @@ renewed (struct lessee *l, uint64_t generation)
 {
   l->generation = generation;
   l->doubted = false;
-  l->heard_order = 0; /* it counts anew */
+  l->heard_order = 0; /* it counts from the start again */
   undeclared (l);
   order_free (&l->next);
-  /* What the array engine has of an order is declared: that one goes on, and the new
-   * weftd is told when it is done.
+  /* The array engine's part of an order is declared: that order goes on, and
+   * the new weftd hears when it is done.
    */
   if (l->recovery == RECOVERY_DUE && !l->begun)
     order_over (l);
@@ -304,7 +310,7 @@ lessee_heard (struct lessee *l, uint64_t generation,
   if (generation > l->generation)
     renewed (l, generation);
   news = hear_revokes (l, revoke, revokes);
-  /* One that comes before all is declared might be declared with it, as ours. */
+  /* An order before the declaration might be declared with it, as ours. */
   if (recover <= l->heard_order || !l->declared)
     return news;
   l->heard_order = recover;
@@ -351,7 +357,7 @@ take_leave (struct lessee *l, uint64_t now_ms, struct lessee_action *a)
 
   a->leave.must = (struct array_range) { s.start, s.end - s.start };
   a->leave.wish = l->wish[s.owner - 1];
-  /* What is asked for now would be given back unused. */
+  /* Ranges that are being asked for would be given back unused. */
   for (unsigned i = 0; l->asking && i < l->asks; i++)
     if (meet (&l->ask[i].must, a->leave.wish.offset, end_of (&a->leave.wish)))
       a->leave.wish = a->leave.must;
@@ -399,9 +405,8 @@ something_to_give (const struct lessee *l)
 static void
 make_give (struct lessee *l)
 {
-  uint64_t first = l->generation << 32 | 1;
-
-  l->number = l->number < first ? first : l->number + 1;
+  l->number = l->given_by == l->generation ? l->number + 1
+                                           : LEASE_NUMBERS (l->generation) + 1;
   l->given_by = l->generation;
   l->give_declares = !l->declared;
   l->give_recovered = l->recovery == RECOVERY_DONE ? l->order.number : 0;
@@ -479,7 +484,9 @@ lessee_wants (struct lessee *l, const struct array_range *wants, unsigned count,
   l->wants = count;
 }
 
-/* May it be asked for?  What weftd asks back of it is left and given first. */
+/* May it be asked for?  Ranges of it that weftd asks back are left and given
+ * first.
+ */
 static bool
 may_ask (const struct lessee *l, const struct array_range *want)
 {
@@ -490,7 +497,7 @@ may_ask (const struct lessee *l, const struct array_range *want)
          !order_meets (&l->order, start, end);
 }
 
-/* What must be had for it. */
+/* The range that it needs. */
 static struct array_range
 must_for (const struct lessee *l, const struct array_range *want)
 {
@@ -603,7 +610,7 @@ lessee_asked (struct lessee *l, const struct array_range *wants, unsigned count,
 
 /* ---- What is due ---- */
 
-/* When an action of this kind is to be taken; UINT64_MAX: there is none. */
+/* When an action of this kind is due; UINT64_MAX: never. */
 static uint64_t
 due_ms (const struct lessee *l, enum lessee_do kind)
 {
@@ -738,7 +745,7 @@ lessee_check (const struct lessee *l)
             end_of (&x->must) <= end_of (&x->wish));
     assert (leaving (l, x->must.offset, end_of (&x->must)));
   }
-  /* While an ask is under way, nothing goes back that does not taint it. */
+  /* While an ask is under way, every range that goes back taints it. */
   for (unsigned i = 0; l->asking && i < l->back.count; i++)
     assert (covers (&l->tainted, l->back.span[i].start, l->back.span[i].end));
   for (unsigned i = 0; l->asking && i < l->leaves; i++)

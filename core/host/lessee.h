@@ -1,5 +1,5 @@
-/* lessee.h: a host's side of leases by range (docs/PROTOCOL.md, "Leases"): what it
- * asks weftd for, what it gives back, and what it recovers.
+/* lessee.h: a host's side of leases by range (docs/PROTOCOL.md, "Leases"): the
+ * ranges that it asks weftd for, gives back and recovers.
  *
  * Source: the range leases of the Redbud paper, section 4.1, with its adaptive window.
  *
@@ -16,21 +16,20 @@
  * in either order, and the answer of one may come before that of the other.  These
  * rules keep a range from having two holders:
  *
- *   - What must be had by an ask is not given back before the answer has come; and
- *     nothing is while the array engine gets what it brought (LEAVE waits).
- *   - What is to be given back, and for which weftd has not answered, is not asked for.
- *   - Of what a grant brings, that is left out which was to be given back at any time
- *     while the call was under way: weftd may have it as given by now.
- *   - A GIVE has a number; weftd carries each out once, and none that is older than
- *     one that it has carried out.  One that was not answered is sent again with the
- *     same number.
- *     The generation that is told is in it (in the upper 32 bits), so that a weftd
- *     knows one that was meant for an earlier one.
- *   - A weftd of another generation knows no leases: it is told all of them (a GIVE
- *     that declares) when no ASK is under way, and is asked for nothing before that.
- *     What an answer of another generation says of leases is not heard.  When weftd wants
- *     all declared (409), it is a later one: that is heard of first, by a heartbeat, and
- *     nothing more of the one before.  No order is taken before all is declared.
+ *   - The necessary range of an ask is not given back before the answer has come; and
+ *     no range is while the array engine gets the granted ranges (LEAVE waits).
+ *   - A range that must be given back is not asked for before weftd has answered that.
+ *   - A grant is reduced by the ranges that had to be given back at any time while the
+ *     call was under way: weftd may have registered their return by now.
+ *   - A GIVE has a number; weftd carries out each number once, and no older number
+ *     after it.  An unanswered GIVE is sent again with the same number.
+ *     The known generation is in it (in the upper 32 bits, LEASE_NUMBERS), so that a
+ *     weftd recognizes a GIVE for an earlier one.
+ *   - A weftd of another generation knows no leases: the host declares all of them (in a
+ *     GIVE) when no ASK is under way, and asks for no range before that.
+ *     The leases in an answer of another generation are ignored.  A weftd that requires
+ *     a declaration (409) is a later one: the host first gets a heartbeat's answer from
+ *     it, and then ignores the former one.  It accepts no order before the declaration.
  */
 
 #ifndef WEFT_LESSEE_H
@@ -71,10 +70,10 @@ void lessee_free (struct lessee *l);
 enum lessee_do {
   /* array_lease_leave, of must and wish. */
   LESSEE_DO_LEAVE = 1,
-  /* array_lease_recover of the ranges, before lessee_next is called again, for what is
-   * declared must have them; then make copies equal there (resync.h), then
-   * array_lease_recovered, then lessee_recovered.  Not when we have begun with the
-   * whole array: its resync is that of the attach.
+  /* array_lease_recover of the ranges, before lessee_next is called again,
+   * because the declaration must have them; then resync them (resync.h), then
+   * array_lease_recovered, then lessee_recovered.  Not when we have begun with
+   * the whole array: its resync is that of the attach.
    */
   LESSEE_DO_RECOVER = 2,
   /* Tell weftd what is given back; with `declare`, all leases too (array_lease_all,
@@ -107,39 +106,40 @@ struct lessee_action {
  */
 bool lessee_next (struct lessee *l, uint64_t now_ms, unsigned kinds,
                   struct lessee_action *a);
-/* When lessee_next is to be asked again; UINT64_MAX: no need. */
+/* When to call lessee_next again; UINT64_MAX: no need. */
 uint64_t lessee_due_ms (const struct lessee *l, unsigned kinds);
 
 /* ---- Inputs ---- */
 
-/* What requests wait for now (array_lease_wants), the first first; 0: for nothing. */
+/* The ranges that requests wait for now (array_lease_wants), in order; 0: none.
+ */
 void lessee_wants (struct lessee *l, const struct array_range *wants,
                    unsigned count, uint64_t now_ms);
 /* These have been left (array_lease_left). */
 void lessee_left (struct lessee *l, const struct array_range *left,
                   unsigned count);
-/* What the answer to a heartbeat says of leases.  recover: the number of the order that
- * stands; 0: none does.  Returns whether weftd is to be heard again at once.
+/* The leases' part of the answer to a heartbeat.  recover: the number of the
+ * present order; 0: none.  Returns whether the next heartbeat is due at once.
  */
 bool lessee_heard (struct lessee *l, uint64_t generation,
                    const struct lease_wish *revoke, unsigned revokes,
                    uint64_t recover, const struct array_range *ranges,
                    unsigned count);
 
-/* The answer to ASK: status of HTTP, or 0; declare: as of lessee_gave; what was granted.
- * Leaves in `granted` what the array engine is to have, and returns how many ranges those
- * are (no more than `room`; what is left out for want of room is not ours, and is asked
- * back some day).
+/* The answer to ASK: status of HTTP, or 0; declare: as of lessee_gave; the
+ * granted ranges.  Leaves in `granted` the ranges for the array engine, and
+ * returns how many these are (no more than `room`; ranges without room are not
+ * ours, and weftd asks for them back later).
  */
 unsigned lessee_granted (struct lessee *l, int status, bool declare,
                          struct array_range *granted, unsigned count,
                          unsigned room, uint64_t now_ms);
-/* The array engine has it; what is wanted now (as lessee_wants). */
+/* The array engine has it; the ranges that are wanted now (as lessee_wants). */
 void lessee_asked (struct lessee *l, const struct array_range *wants,
                    unsigned count, uint64_t now_ms);
-/* The answer to GIVE.  declare: weftd (409, "declare") wants to be told all. */
+/* The answer to GIVE. declare: weftd (409, "declare") asks for all leases. */
 void lessee_gave (struct lessee *l, int status, bool declare, uint64_t now_ms);
-/* What was to be recovered is (ok), or is to be tried again. */
+/* The recovery is done (ok), or must be repeated. */
 void lessee_recovered (struct lessee *l, bool ok, uint64_t now_ms);
 
 /* The order that this session knows, until it is done and weftd has heard so; for its

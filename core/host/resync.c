@@ -7,39 +7,39 @@
  * copies is done once.  A member that is out or joining is not asked: it has a
  * list of its own, and catches up by itself.
  *
- *   maps -> copy -> FLUSH -> tell what is bad -> the bits may fall
- *            ^________| (what was copied may be gone: 5 times)
+ *   maps -> copy -> FLUSH -> report bad blocks -> the bits may be cleared
+ *            ^________| (copied data may be lost: 5 times)
  *
- * Of several writers each does so with its own part, while the others write theirs.  In
- * an extent that has anything else, the bits stay that others have left: nobody but who
- * writes the whole array can make all of it equal.
- *
- * So it is with orphans.  These may begin and end anywhere, so what is copied of a unit is
- * cut into pieces that can be halved.  A piece that is less than a block, and that no copy
- * can be read of, is told to nobody, for the rest of the block is another's; the bit that
- * stays has it looked at again.
+ * The resync of a part, and of orphans, runs while others write elsewhere, so all
+ * bits stay set.
+ * Orphans may begin and end anywhere, so a unit's range to copy is cut into
+ * pieces that can be halved.  If no copy of a piece can be read, and the piece
+ * is less than a block, it is not reported, because the rest of the block is
+ * another session's; the bit stays set, so it is looked at again.
  *
  * The array engine clears the bits in its own time: when their extents are idle
- * and flushed, and all members in-sync.  If the process dies before that, the bits
- * are still set, and the next attach does it all again.
+ * and flushed, and all members in-sync.  If the process dies before that, the
+ * bits are still set, and the next attach does it all again.
  *
- * Of each unit the newest copy is read.  Where neither it nor a copy as new can be
- * read, the range is halved, down to a block, so that one bad spot does not make
- * the whole unit be read from an older copy.  A single block is read from an older
- * copy: one that is a round behind has all that was flushed, unless its disk is an
- * old copy of the disk (B4 in docs/PROTOCOL.md, "Blocks that no copy can be read
- * of").  What was answered there, and not flushed, may be gone by that: weftd knows
- * so before the older copy is written over the newer one, for this process may die
- * then, and nobody would see that anything is missing.
+ * The newest copy of each unit is read.  If neither it nor a copy as new can be
+ * read, the range is halved, down to a block, so that one bad spot does not
+ * make the whole unit be read from an older copy.  A single block is read from
+ * an older copy: a copy that is a round behind has all flushed writes, unless
+ * its disk is an old copy of the disk (B4 in docs/PROTOCOL.md, "Blocks that no
+ * copy can be read of"). Acknowledged, unflushed writes to the block may be
+ * lost by that.  weftd records this before the older copy is written over the
+ * newer one, because this process may die then, and nobody would see that
+ * anything is missing.
  *
- * A block of which no copy can be read is bad from then on.  Each in-sync member that
- * has one is told so, and has it in its list durably, before clients are let in and the
- * bits may be cleared: else copies that can be read again some day might be read by
- * turns, and one of them be an old one.  Who joins later has it from these.  Where one
- * copy alone is in-sync, nobody is told: there is no other to be read by turns with.  The
- * doors by which members are told are opened before the block is read for the last time:
- * a member that has failed as a whole by then takes no message by these doors either, and
- * so its blocks are not taken for bad ones.
+ * A block without a readable copy is bad from then on.  Each in-sync member
+ * that has one gets a report, and has it in its list durably, before clients
+ * are admitted and the bits may be cleared: else copies that can be read again
+ * later might be read by turns, and one of them be an old one.  A member that
+ * joins later gets the list from these.  If only one copy is in-sync, no member
+ * gets a report: there is no other copy to read by turns.  The doors for these
+ * reports are opened before the block is read for the last time: a member that
+ * has failed as a whole by then accepts no message by these doors either, and
+ * so its blocks are not counted as bad ones.
  */
 
 #include <config.h>
@@ -69,7 +69,7 @@ enum phase {
   OVER,
 };
 
-/* What a member has said. */
+/* A member's answer. */
 struct map {
   uint8_t *bits; /* NULL: it was not asked */
   size_t bytes;
@@ -96,14 +96,14 @@ struct resync {
 
   /* The unit that is copied, or a piece of it that lies in the ranges, ... */
   struct layout_piece unit; /* of length 0: none */
-  uint64_t rest, rest_end;  /* what of the whole unit lies behind it */
+  uint64_t rest, rest_end;  /* the rest of the unit behind it */
   uint32_t unit_at, length; /* ... the piece of it ... */
   unsigned copy, tried; /* ... and copies that it can't be read from, as bits */
 
   bool doors; /* they are open, or can't be; whose are: */
   bool opened[ARRAY_MEMBERS_MAX];
-  bool stays;  /* not all can be told: bits stay where something is bad */
-  bool untold; /* something is bad that nobody is told */
+  bool stays;  /* not all can be reported: bits stay set where a block is bad */
+  bool untold; /* a bad block that is not reported */
   bool older; /* weftd knows that one is taken where the newest can't be read */
   struct resync_place *bad;
   size_t bad_count;
@@ -190,8 +190,8 @@ resync_map (struct resync *r, uint64_t reach, uint64_t data_bytes,
   struct map *map = &r->map[r->member];
 
   assert (r->asked == RESYNC_MAP && map->bits == NULL);
-  /* What weftd has said of rounds is as old as the epoch; but all these members are ones
-   * that this host works with, and none of their disks is an old copy.
+  /* weftd's rounds are as old as the epoch; but this host works with all these
+   * members, and none of their disks is an old copy.
    */
   if (r->mode == RESYNC_OF_ORPHANS)
     reach = UINT64_MAX;
@@ -227,29 +227,16 @@ ends (const struct resync *r)
   return r->mode == RESYNC_AT_END || r->mode == RESYNC_AT_LEASES_END;
 }
 
-/* May bits fall of this extent that others have left?  Not where others may write. */
-static bool
-settles (const struct resync *r, unsigned member, uint64_t extent)
-{
-  const struct span *part = r->ranges.span;
-
-  return r->mode != RESYNC_AT_LEASES_END &&
-         (r->ranges.count == 0 ||
-          layout_within (&r->layout, member, extent, EXTENT_BYTES, part->start,
-                         part->end - part->start));
-}
-
-/* The next run of extents with bits at `*at` or behind, which becomes its end; all
- * of them settle, or none.  Returns its bytes, or 0.
+/* The next run of extents with bits at `*at` or behind, which becomes its end.  Returns its
+ * bytes, or 0.
  */
 static uint64_t
 map_run (const struct resync *r, unsigned member, uint64_t *at, uint64_t *start)
 {
   const struct map *map = &r->map[member];
   uint64_t end = *start = map_next (map, *at);
-  bool settle = map_has (map, end) && settles (r, member, end);
 
-  while (map_has (map, end) && settles (r, member, end) == settle)
+  while (map_has (map, end))
     end += EXTENT_BYTES;
   *at = end;
   if (end > map->data_bytes)
@@ -319,7 +306,7 @@ next_piece (struct resync *r)
   return true;
 }
 
-/* The next unit, or piece of it, that is to be copied: with a copy in a dirty extent.
+/* The next unit, or piece of it, to copy: with a copy in a dirty extent.
  * False: there is none.
  */
 static bool
@@ -357,10 +344,10 @@ next_unit (struct resync *r)
   return false;
 }
 
-/* Is a copy newer than another, as far as can be told?  That of the member that
- * has seen more rounds is; then that where the bit stands, for what has been
- * written since a member's disk was copied away has bits at its peers.  A
- * member that was not asked is one that has joined since.
+/* Is a copy newer than another, as far as is known?  The copy of the member
+ * with the higher round is; then the copy with the bit, because writes since a
+ * member's disk was copied away have bits at its peers.  A member that was not
+ * asked has joined since.
  */
 static bool
 newer (const struct resync *r, unsigned copy, unsigned than)
@@ -461,8 +448,9 @@ copy (struct resync *r, const enum member_state states[],
 
 /* ---- What is bad ---- */
 
-/* The copies that are told, as bits.  One that has become in-sync since the doors were
- * opened has the block from who is told, or has it in its list.
+/* The copies that get a report, as bits.  A copy that has become in-sync since
+ * the doors were opened has the block from a copy with a report, or has it in
+ * its list.
  */
 static unsigned
 who_is_told (const struct resync *r, const enum member_state states[],
@@ -533,11 +521,10 @@ hand_over (struct resync *r, struct resync_action *a)
     r->handed = true;
     return true;
   }
-  for (; r->member < r->layout.members; r->member++, r->at = 0) {
+  for (; r->ranges.count == 0 && r->member < r->layout.members;
+       r->member++, r->at = 0) {
     a->member = r->member;
-    do
-      a->length = map_run (r, r->member, &r->at, &a->offset);
-    while (a->length > 0 && !settles (r, r->member, a->offset));
+    a->length = map_run (r, r->member, &r->at, &a->offset);
     if (a->length > 0)
       return true;
   }
@@ -564,7 +551,7 @@ lower (struct resync *r, struct resync_action *a)
   while (r->open && a->count < BATCH_RECORDS_MAX &&
          (length = map_run (r, r->member, &r->at, &start)) > 0)
     r->records[a->count++] = (struct batch_record) {
-      .kind = settles (r, r->member, start) ? BATCH_SETTLE : BATCH_CLEAR,
+      .kind = r->mode == RESYNC_AT_END ? BATCH_SETTLE : BATCH_CLEAR,
       .offset = start,
       .length = length,
     };
@@ -585,7 +572,7 @@ lower (struct resync *r, struct resync_action *a)
 
 /* ---- Step by step ---- */
 
-/* True: *a is to be done; false: there is another phase. */
+/* True: *a is the next action; false: another phase begins. */
 static bool
 step (struct resync *r, const enum member_state states[],
       struct resync_action *a)

@@ -1,16 +1,16 @@
-/* resync.h: the resync, an engine of an array process that is to write: it makes
- * copies equal that may differ, before the first client is let in, and clears
+/* resync.h: the resync, an engine of an array process that will write: it brings
+ * copies in sync that may differ, before the first client is admitted, and clears
  * all intent bits at a clean end.
  *
- * Source: docs/PROTOCOL.md, "Rounds" (which copy is read), "Lives and copies"
- * (who is told when something may be gone) and "Blocks that no copy can be read
+ * Source: docs/PROTOCOL.md, "Rounds" (the choice of a copy), "Lives and copies"
+ * (reports of lost data to clients) and "Blocks that no copy can be read
  * of".
  *
- * A pure state machine: it says what is to be done next, one thing at a time,
- * and is told how that went.  It never blocks, opens nothing, and has no clock.
- * One thread calls it: resync_next, with the states of the members that weftd
- * has recorded by now, says what to do; that is done; resync_done takes 0 or an
- * errno; and so on, until resync_next says RESYNC_OVER.
+ * A pure state machine: it returns the next action, one at a time, and gets its
+ * result.  It never blocks, opens nothing, and has no clock.
+ * One thread calls it: resync_next, with the states of the members that weftd has
+ * recorded by now, returns the action; the caller carries it out; resync_done takes 0
+ * or an errno; and so on, until resync_next says RESYNC_OVER.
  *
  * All offsets and lengths are bytes.
  */
@@ -53,7 +53,7 @@ enum resync_kind {
    * resync's.  Zeroes become holes.
    */
   RESYNC_WRITE,
-  /* FLUSH, by the same array_client.  EIO: what was copied may be gone. */
+  /* FLUSH, by the same array_client.  EIO: copied data may be lost. */
   RESYNC_FLUSH,
   /* Open the batch door of a member, and keep it open. */
   RESYNC_OPEN,
@@ -78,32 +78,35 @@ struct resync_action {
   const struct batch_record *records; /* SEND: valid until resync_done */
   unsigned count;                     /* at most BATCH_RECORDS_MAX */
   /* OVER: */
-  int error;    /* not 0: copies may differ, so no client may be let in */
-  bool settled; /* without error: copies are equal and stable, or known as bad,
-                   and the array engine was told so (but for orphans).  If not, intent
-                   bits stay set until the next attach, but clients may be let in */
+  int error; /* not 0: copies may differ, so no client may be admitted */
+  /* without error: copies are in sync and stable, or known as bad, and the
+   * array engine knows it (except for orphans). If false, intent bits stay set
+   * until the next attach, but clients may be admitted
+   */
+  bool settled;
 };
 
 struct resync;
 
-/* What a resync is for.  At the clean end all that was written is stable on all copies,
- * and no client is left: no data is copied, only intent bits are cleared at the members.
+/* The purpose of a resync.  At a clean end all writes are stable on all copies,
+ * and no client is left: no data is copied, only intent bits are cleared at the
+ * members.
  */
 enum resync_mode {
   RESYNC_AT_ATTACH,
   RESYNC_AT_END,
   /* The end of one who shares by leases: only its own bits are cleared (BATCH_CLEAR). */
   RESYNC_AT_LEASES_END,
-  /* What one held who shared by leases and has died.  Others go on meanwhile, so no bit
-   * falls.  READ, WRITE and FLUSH are with ARRAY_RECOVER.
+  /* The ranges of a dead session that shared by leases.  Others go on
+   * meanwhile, so no bit is cleared.  READ, WRITE and FLUSH are with
+   * ARRAY_RECOVER.
    */
   RESYNC_OF_ORPHANS,
 };
 
-/* ranges: only what lies there is made equal, for others write elsewhere; and at attach
- * or at the end, where it is one that is this session's part, only intent bits fall of
- * extents that have nothing else.  count 0: all of the array.  They may be freed then.
- * NULL: out of memory.
+/* ranges, orphans or a part at its attach: only these are resynced, and all bits
+ * stay set, because others write elsewhere.  count 0: all of the array.  The
+ * caller may free them after the call.  NULL: out of memory.
  */
 struct resync *resync_new (const struct layout *l,
                            const struct array_range *ranges, unsigned count,
@@ -122,8 +125,8 @@ void resync_done (struct resync *r, int error);
 void resync_map (struct resync *r, uint64_t reach, uint64_t data_bytes,
                  uint8_t *bits, size_t bytes);
 
-/* Extents of 4 MiB that are to be copied, of all members together, and how many
- * of them were begun.
+/* Extents of 4 MiB to copy, of all members together, and how many of them were
+ * begun.
  */
 uint64_t resync_extents (const struct resync *r, uint64_t *begun);
 

@@ -73,7 +73,7 @@ void
 seats_take (struct seats *s, struct array *a, unsigned member,
             uint64_t connection, bool kept, uint64_t reach, uint64_t now_ns)
 {
-  /* A joining member has begun anew: it was out meanwhile. */
+  /* The joining has begun again: the member was out meanwhile. */
   if (s->states[member] == MEMBER_JOINING) {
     s->joined[member] = false;
     commit_seen (s, a, now_ns);

@@ -1,8 +1,8 @@
-/* seats.h: what the array engine is told of the members, and when.
+/* seats.h: hands the array engine the state of the members.
  *
  * A seat is a member's place in the array, as this process knows it: the state
  * that weftd has recorded, and the connection that the array engine uses.  The
- * functions change the seats and hand the array engine what follows from that;
+ * functions change the seats and pass the consequences to the array engine;
  * after each call the caller takes the array engine's outputs.  The caller
  * protects the seats by the same lock as the array engine.
  */

@@ -21,8 +21,8 @@
  *   raid-1 of 2         (3 F + R) / (2 F^2)
  *   raid-x, rotated     ((2 n - 1) F + R) / (n (n - 1) F^2)
  *
- * It knows nothing of what makes real systems lose data more often: disks of
- * one batch, one power supply, errors of people.  It is for comparing.
+ * The model leaves out the usual causes of loss in real systems: disks of one
+ * batch, one power supply, errors of people.  It is for comparing.
  */
 
 #ifndef WEFT_DURABILITY_H

@@ -61,6 +61,18 @@ layout_parse (const char *name)
   return -1;
 }
 
+unsigned
+layout_copies (enum layout_kind kind, unsigned n)
+{
+  return kind == LAYOUT_RAID1 ? n : kind == LAYOUT_RAID0 ? 1 : 2;
+}
+
+unsigned
+layout_cluster (enum layout_kind kind, unsigned n)
+{
+  return kind == LAYOUT_RAIDX ? n - 1 : 1;
+}
+
 /* A 64-bit division is several times as slow as a 32-bit one on many
  * processors, and few arrays have 2^32 units.
  */
@@ -226,18 +238,17 @@ layout_init (struct layout *l, enum layout_kind kind, unsigned n,
   made.members = n * groups;
   made.unit = unit;
   made.width = kind == LAYOUT_RAID1 ? 1 : kind == LAYOUT_RAID10 ? n / 2 : n;
-  made.copies = kind == LAYOUT_RAID1 ? n : kind == LAYOUT_RAID0 ? 1 : 2;
+  made.copies = layout_copies (kind, n);
+  made.cluster = layout_cluster (kind, n);
+  made.mirrors = kind == LAYOUT_RAID10 || kind == LAYOUT_RAID1;
 
   halves = is_halved (kind) ? 2 : 1;
   units = member_bytes / unit / halves;
   /* The images of a raid-x period fill whole clusters; any stripe of the other
    * layouts is complete in itself.
    */
-  least = 1;
-  if (kind == LAYOUT_RAIDX) {
-    least = n - 1;
-    units -= units % least;
-  }
+  least = made.cluster;
+  units -= units % least;
   if (units < least)
     return refuse (why, why_size,
                    "members of %" PRIu64 " bytes are too small: %s over %u "
@@ -304,17 +315,23 @@ layout_unmap (const struct layout *l, unsigned member, uint64_t offset,
 }
 
 bool
-layout_within (const struct layout *l, unsigned member, uint64_t offset,
-               uint64_t length, uint64_t part_offset, uint64_t part_length)
+layout_shares (const struct layout *l, unsigned member, uint64_t offset,
+               unsigned other, uint64_t *length)
 {
-  uint64_t end = offset + length, at;
+  struct layout_piece piece;
+  uint64_t at;
   uint32_t some;
+  int copy = layout_unmap (l, member, offset, &at, &some);
 
-  for (; offset < end; offset += some)
-    if (layout_unmap (l, member, offset, &at, &some) >= 0 &&
-        (at < part_offset || at - part_offset >= part_length))
-      return false;
-  return true;
+  if (some < *length)
+    *length = some;
+  if (copy == -1)
+    return false;
+  layout_map (l, at, some, &piece);
+  for (unsigned i = 0; i < piece.copies; i++)
+    if (piece.copy[i].member == other)
+      return true;
+  return false;
 }
 
 bool
@@ -359,17 +376,40 @@ layout_data_span (const struct layout *l, unsigned member, uint64_t offset,
   return true;
 }
 
-/* After so many stripes images are on the same members again. */
-static unsigned
-stripes_period (const struct layout *l)
+unsigned
+layout_period (const struct layout *l)
 {
   return l->kind == LAYOUT_RAIDX || l->kind == LAYOUT_ROTATED ? l->n - 1 : 1;
+}
+
+void
+layout_partners (const struct layout *l, unsigned member,
+                 bool partner[ARRAY_MEMBERS_MAX])
+{
+  const unsigned first = member - member % l->n;
+  const unsigned period = layout_period (l);
+  unsigned position[COPIES_MAX];
+
+  memset (partner, 0, ARRAY_MEMBERS_MAX * sizeof partner[0]);
+  for (unsigned t = 0; t < period && t < l->stripes; t++)
+    for (unsigned d = 0; d < l->width; d++) {
+      bool there = d == member - first;
+
+      position[0] = d;
+      for (unsigned i = 1; i < l->copies; i++) {
+        position[i] = image_place (l, t, d, i).position;
+        there |= position[i] == member - first;
+      }
+      for (unsigned i = 0; there && i < l->copies; i++)
+        partner[first + position[i]] = true;
+    }
+  partner[member] = false;
 }
 
 uint64_t
 layout_loss (const struct layout *l, const bool lost[], uint64_t *exposed)
 {
-  const unsigned period = stripes_period (l);
+  const unsigned period = layout_period (l);
   const uint64_t whole = l->stripes / period, rest = l->stripes % period;
   uint64_t gone = 0, thin = 0; /* units */
 
@@ -420,7 +460,7 @@ unit_hosts (const struct layout *l, const unsigned host[], uint64_t t,
 unsigned
 layout_hosts (const struct layout *l, const unsigned host[], uint64_t *together)
 {
-  const unsigned period = stripes_period (l);
+  const unsigned period = layout_period (l);
   const uint64_t whole = l->stripes / period, rest = l->stripes % period;
   unsigned fewest = l->copies;
   uint64_t one = 0; /* units */

@@ -47,6 +47,10 @@ struct layout {
   unsigned members;      /* n * groups */
   unsigned width;        /* data units of a stripe */
   unsigned copies;       /* 2; n for raid-1; 1 for raid-0 */
+  unsigned cluster;      /* so many successive units have their images side by
+                             side on one member: n-1 for raid-x, else 1 */
+  bool mirrors;          /* all copies of a unit lie at the same offset of their
+                             members: raid-10, raid-1 */
   uint32_t unit;         /* bytes, a power of two */
   uint64_t stripes;      /* in one group: the data units of a data member; a
                              multiple of n-1, whole clusters, for raid-x */
@@ -54,21 +58,50 @@ struct layout {
   uint64_t size;         /* usable bytes of the array */
 };
 
+#define LAYOUT_DEFAULT LAYOUT_RAIDX /* where nobody has chosen one */
+#define LAYOUT_SINGLE LAYOUT_RAID0  /* of one member alone */
+
 /* The name by which people know a kind ("raid-x"), and back; layout_parse
- * returns -1 for a name that is none.
+ * returns -1 for a name that is none.  LAYOUT_NAMES are all of them.
  */
+#define LAYOUT_NAMES "raid-x, raid-10, chained, rotated, raid-1, raid-0"
 const char *layout_name (enum layout_kind kind);
 int layout_parse (const char *name);
 
+/* The properties of a kind with a group of n members of any size: copies of
+ * each byte, units in a cluster of images (as in struct layout).
+ */
+unsigned layout_copies (enum layout_kind kind, unsigned n);
+unsigned layout_cluster (enum layout_kind kind, unsigned n);
+
 /* Make *l for members whose smallest data area has `member_bytes` bytes, at
- * most MEMBER_DATA_BYTES_MAX.  What does not fill a whole period stays unused
- * (l->member_bytes says how much of a member is used).  Returns 0, or -1 with a
- * sentence in why that names the value, its limits and the least that will do
+ * most MEMBER_DATA_BYTES_MAX. The rest of a period stays unused
+ * (l->member_bytes says how much of a member is used). Returns 0, or -1 with a
+ * sentence in why that names the value, its limits and the smallest valid value
  * (at most why_size bytes, always terminated) and *l untouched.
  */
 int layout_init (struct layout *l, enum layout_kind kind, unsigned n,
                  unsigned groups, uint64_t unit, uint64_t member_bytes,
                  char *why, size_t why_size);
+
+/* The members [first, end) of one stripe group; the group of a member, and its number. */
+struct layout_group {
+  unsigned first, end;
+};
+
+static inline unsigned
+layout_group_number (const struct layout *l, unsigned member)
+{
+  return member / l->n;
+}
+
+static inline struct layout_group
+layout_group (const struct layout *l, unsigned member)
+{
+  unsigned first = member - member % l->n;
+
+  return (struct layout_group) { first, first + l->n };
+}
 
 struct layout_copy {
   unsigned member;
@@ -89,20 +122,29 @@ struct layout_piece {
 void layout_map (const struct layout *l, uint64_t offset, uint64_t length,
                  struct layout_piece *piece);
 
-/* The inverse: what lies at `offset` of a member.  Returns the copy number
- * (0 data, 1... image) with *array_offset and *length, the bytes from there
- * to the end of the unit; or -1 for a place that holds nothing (beyond
- * l->member_bytes), with *length the bytes to the end of the unit.
+/* The inverse: the data at `offset` of a member.  Returns the copy number (0
+ * data, 1... image) with *array_offset and *length, the bytes from there to the
+ * end of the unit; or -1 for an unused place (beyond l->member_bytes), with
+ * *length the bytes to the end of the unit.
  */
 int layout_unmap (const struct layout *l, unsigned member, uint64_t offset,
                   uint64_t *array_offset, uint32_t *length);
 
-/* Is all that lies in this range of a member, data and images, within this part of the
- * array?  Also where nothing lies there.
+/* Has `other` a copy of the data at `offset` of a member?  The answer holds for
+ * *length bytes, which is lowered to the end of the unit.  Unused bytes have no
+ * copy.
  */
-bool layout_within (const struct layout *l, unsigned member, uint64_t offset,
-                    uint64_t length, uint64_t part_offset,
-                    uint64_t part_length);
+bool layout_shares (const struct layout *l, unsigned member, uint64_t offset,
+                    unsigned other, uint64_t *length);
+
+/* After so many stripes of a group, images are on the same members again. */
+unsigned layout_period (const struct layout *l);
+
+/* Which members have a copy of anything that lies on this one?  The time that this takes
+ * grows with one period of the layout.
+ */
+void layout_partners (const struct layout *l, unsigned member,
+                      bool partner[ARRAY_MEMBERS_MAX]);
 
 /* The data (copy 0) of an array range on one member is contiguous there, and in
  * the array's order.  Returns false when the range has none on the member.

@@ -38,7 +38,7 @@ enum part_kind {
 struct copy_part {
   enum part_kind kind;
   unsigned copy;  /* the layout's number of the copy that is read */
-  unsigned tried; /* those that could not be, a bit each */
+  unsigned tried; /* the sources that failed, a bit each */
   struct copy_request
     read; /* its local and length are the part's, of any kind */
 };
@@ -126,7 +126,7 @@ take_over (struct copying *c)
   c->next.count = 0;
 }
 
-/* The source is to be connected, before anything is asked. */
+/* The source must be connected before any request. */
 static void
 use (struct copying *c, unsigned member)
 {
@@ -137,9 +137,9 @@ use (struct copying *c, unsigned member)
   }
 }
 
-/* Where the part is to be read from, as far as its unit goes (its length).
- * Returns 1; 0: nothing is kept there; -1 with the fault: no source has it that
- * was not tried.
+/* Where to read the part from, as far as its unit goes (its length). Returns 1;
+ * 0: the bytes are unused; -1 with the fault: every source with a copy was
+ * tried.
  */
 static int
 choose (struct copying *c, struct copy_part *p)
@@ -384,8 +384,8 @@ take_parts (struct copying *c)
   return again;
 }
 
-/* A source that has failed as a whole answers EIO to everything.  One that still
- * flushes has not, and its EIO was about a place on its disk.
+/* A source that has failed as a whole answers EIO to everything.  A source that
+ * still flushes has not, and its EIO was about a place on its disk.
  */
 static struct copy_request *
 ask_suspects (struct copying *c)

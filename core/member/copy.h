@@ -1,5 +1,5 @@
-/* copy.h: one extent of a joining member is copied from the other members: what is
- * asked of whom, and what is then written to the member's own disk.
+/* copy.h: copies one extent of a joining member from the other members: the
+ * requests to the sources, and the writes to the member's own disk.
  *
  * A pure state machine, one for each extent that is being copied.  It shares
  * nothing, so it needs no lock: the worker that has the extent (pull.h) makes all
@@ -41,7 +41,7 @@
  */
 #define COPY_SILENT_MS 5000
 
-/* What went wrong, and with which member of the array. */
+/* An error, and the member of the array that caused it. */
 struct copy_fault {
   unsigned member;
   char why[200];
@@ -49,8 +49,8 @@ struct copy_fault {
 void copy_blame (struct copy_fault *fault, unsigned member, const char *fs, ...)
   __attribute__ ((format (printf, 3, 4)));
 
-/* What a source says of its data area: parts, ascending, each of which ends at
- * `end` and is a hole, zeroes or data.  What lies behind the last part is data.
+/* A source's description of its data area: parts, ascending, each of which ends
+ * at `end` and is a hole, zeroes or data.  After the last part all is data.
  */
 struct copy_span {
   uint64_t end;
@@ -86,18 +86,18 @@ struct copy_request {
   int64_t cookie;
 };
 
-/* Does the answer say that the source as a whole is of no use?  Then the copying is
- * to be stopped with COPY_FAULT, and the connection closed.  (EIO is about one
- * place on the source's disk, and a source that can't say where its holes are does
- * no harm.)
+/* Does the answer say that the source as a whole has failed?  Then stop the
+ * copying with COPY_FAULT, and close the connection.  (EIO is about one place
+ * on the source's disk, and a source that does not know its holes does no
+ * harm.)
  */
 bool copy_refused (const struct copy_request *r);
 
 enum copy_result {
   COPY_DONE, /* or still under way */
   COPY_CANCELLED,
-  COPY_CONNECT, /* fault.member is to be connected first */
-  COPY_FAULT,   /* fault.member's connection is to be closed */
+  COPY_CONNECT, /* connect fault.member first */
+  COPY_FAULT,   /* close fault.member's connection */
   COPY_BROKEN,  /* our own disk can't be written */
 };
 

@@ -1,8 +1,9 @@
 /* errors.c: see errors.h.
  *
- * What pwrite or fallocate itself refuses has not reached the page cache, so nothing
- * was promised of it.  An error of fsync tells of pages that the kernel has forgotten
- * since, be the error ENOSPC; nobody knows which.  EIO may be that at any call.
+ * Data of a pwrite or fallocate that fails by itself has not reached the page
+ * cache, so nothing was promised of it.  An error of fsync reports pages that
+ * the kernel has dropped since, even if the error is ENOSPC; it does not say
+ * which pages.  EIO may be such an error at any call.
  */
 
 #include <config.h>

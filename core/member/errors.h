@@ -1,12 +1,12 @@
-/* errors.h: what an error of a member's disk means (docs/PROTOCOL.md "Errors of a
- * disk").
+/* errors.h: the meaning of an error of a member's disk (docs/PROTOCOL.md
+ * "Errors of a disk").
  */
 
 #ifndef WEFT_MEMBER_ERRORS_H
 #define WEFT_MEMBER_ERRORS_H
 
-/* What was asked of the disk.  The last three are writes of the header, before they
- * are made stable; making them stable is ERRORS_SYNC.
+/* The operation of the disk.  The last three are writes of the header, before
+ * they are made stable; making them stable is ERRORS_SYNC.
  */
 enum errors_place {
   ERRORS_READ,
@@ -32,8 +32,8 @@ enum errors_meaning {
 /* error: an errno, not 0. */
 enum errors_meaning errors_of (enum errors_place place, int error);
 
-/* The errno that an array process is told of ERRORS_AGAIN: ENOSPC or ENOMEM, which NBD
- * has.
+/* The errno that an array process gets for ERRORS_AGAIN: ENOSPC or ENOMEM,
+ * which NBD has.
  */
 int errors_told (int error);
 

@@ -1,9 +1,14 @@
-/* member-bad.c: the member engine: the list of bad ranges, and when it is durable.
+/* member-bad.c: the member engine: the list of bad ranges, and when it is
+ * durable.
  *
  * A change goes to both slots, one after the other, under one number, so that a
- * slot that goes bad later takes nothing back.  An entry counts from the moment
- * that it is made.  Intent bits are cleared, and a joining ends, only when it is
- * durable: from then on nothing else says that the block is not to be read.
+ * slot that goes bad later takes nothing back.  The number decides which slot
+ * is first (docs/FORMAT.md). The number is one more than that of the last list
+ * that was written: so the slot that holds this list is not written before the
+ * other one is good, however often the list changes meanwhile, and whichever
+ * write is torn.  An entry counts from the moment that it is made.  Intent bits
+ * are cleared, and a joining ends, only when the list is durable, because from
+ * then on only the list says that the block must not be read.
  */
 
 #include <config.h>
@@ -16,11 +21,6 @@ static void
 changed (struct member *m)
 {
   atomic_store (&m->bad_ranges, m->bad.count);
-  /* Where the first write under this number was refused, that slot comes first again:
-   * the other one is good.
-   */
-  if (m->bad.sequence < SEQUENCE_MAX && !m->bad_torn)
-    m->bad.sequence++;
   m->bad_wanted = 2;
 }
 
@@ -88,6 +88,8 @@ member_bad_action (struct member *m, struct member_action *a)
 {
   if (m->bad_wanted == 0 || m->bad_flying || m->confirmed.bad_offset == 0)
     return false;
+  if (m->bad_wanted == 2)
+    m->bad.sequence++;
   a->kind = MEMBER_WRITE_BAD;
   a->offset = m->confirmed.bad_offset +
               (m->bad.sequence + m->bad_wanted) % 2 * BAD_SLOT_BYTES;
@@ -98,8 +100,8 @@ member_bad_action (struct member *m, struct member_action *a)
   return true;
 }
 
-/* The slot may be torn, so it is the next one that is written; also if a newer list is
- * wanted by now, whose number would begin with the other slot.
+/* The slot may be torn, so it is the next one that is written, also if the list has
+ * changed meanwhile.
  */
 void
 member_bad_refused (struct member *m, const struct member_action *a)
@@ -108,17 +110,17 @@ member_bad_refused (struct member *m, const struct member_action *a)
 
   assert (m->bad_flying);
   m->bad_flying = false;
-  if (m->bad_wanted < 2)
-    m->bad_wanted++;
-  else if (m->bad.sequence % 2 != slot)
+  if (slot == m->bad.sequence % 2) { /* the first write under this number */
     m->bad.sequence--;
-  m->bad_torn = m->bad_wanted == 2;
+    m->bad_wanted = 2;
+  }
+  else if (m->bad_wanted == 0)
+    m->bad_wanted = 1;
 }
 
 void
 member_bad_done (struct member *m)
 {
   assert (m->bad_flying);
-  m->bad_flying = m->bad_torn = false;
-  member_join_poll (m);
+  m->bad_flying = false;
 }

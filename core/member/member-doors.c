@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,23 +27,11 @@ member_door_name (enum member_door door)
   return door_names[door];
 }
 
-static enum member_verdict __attribute__ ((format (printf, 3, 4)))
-refuse (struct member_refusal *r, int error, const char *fs, ...)
-{
-  va_list args;
-
-  va_start (args, fs);
-  vsnprintf (r->why, sizeof r->why, fs, args);
-  va_end (args);
-  r->error = error;
-  return MEMBER_REFUSE;
-}
-
 static enum member_verdict
 refuse_failed (const struct member *m, struct member_refusal *r)
 {
-  return refuse (
-    r, EIO,
+  return member_refuse (
+    r, m->gone ? ESHUTDOWN : EIO,
     "this member has failed (%s) and serves nothing until it is readmitted",
     m->reason);
 }
@@ -52,17 +39,18 @@ refuse_failed (const struct member *m, struct member_refusal *r)
 static enum member_verdict
 refuse_epoch (const struct member *m, uint64_t epoch, struct member_refusal *r)
 {
-  return refuse (r, ESHUTDOWN,
-                 "epoch %" PRIu64 " is over: this member serves epoch %" PRIu64
-                 " and later; ask weftd for a new token",
-                 epoch, (uint64_t) m->gate);
+  return member_refuse (r, ESHUTDOWN,
+                        "epoch %" PRIu64
+                        " is over: this member serves epoch %" PRIu64
+                        " and later; ask weftd for a new token",
+                        epoch, (uint64_t) m->gate);
 }
 
 /* It waits for a write of the header. */
 static enum member_verdict
 wait_or_refuse (const struct member *m, struct member_refusal *r)
 {
-  return member_header_short (m, r) ? MEMBER_REFUSE : MEMBER_WAIT;
+  return member_map_header_short (m, r) ? MEMBER_REFUSE : MEMBER_WAIT;
 }
 
 /* ---- Sessions ---- */
@@ -70,9 +58,9 @@ wait_or_refuse (const struct member *m, struct member_refusal *r)
 static enum member_verdict
 refuse_over (uint64_t session, struct member_refusal *r)
 {
-  return refuse (r, ESHUTDOWN,
-                 "session %016" PRIx64 " is over: attach for another one",
-                 session);
+  return member_refuse (
+    r, ESHUTDOWN, "session %016" PRIx64 " is over: attach for another one",
+    session);
 }
 
 /* Nothing of this session runs or will ever run: it has no door open, or all of
@@ -167,55 +155,60 @@ check_token (const struct member *m, const struct token *t,
   char array[FORMAT_UUID_TEXT_BYTES];
 
   if (memcmp (t->member, m->confirmed.disk, 16) != 0)
-    return refuse (
+    return member_refuse (
       r, EACCES,
       "the token is for another disk; ask weftd which member is served here");
   if (format_uuid_zero (m->confirmed.array))
-    return refuse (r, EACCES,
-                   "this disk belongs to no array; create one with it first");
+    return member_refuse (
+      r, EACCES, "this disk belongs to no array; create one with it first");
   if (memcmp (t->array, m->confirmed.array, 16) != 0 ||
       memcmp (t->array, m->next.array, 16) != 0) {
     format_uuid (m->confirmed.array, array);
-    return refuse (
+    return member_refuse (
       r, EACCES,
       "the token is for another array; this disk belongs to array %s", array);
   }
   if (t->epoch == 0 || t->epoch >= EPOCH_MAX)
-    return refuse (r, EINVAL, "the token's epoch is out of range");
+    return member_refuse (r, EINVAL, "the token's epoch is out of range");
   if (t->epoch < m->gate)
     return refuse_epoch (m, t->epoch, r);
   if (t->epoch < m->doors || is_over (m, t->session))
     return refuse_over (t->session, r);
   if (door == DOOR_BATCH && !t->writable)
-    return refuse (r, EROFS,
-                   "the token is read-only, and the batch door is for writing; "
-                   "use the data door");
+    return member_refuse (
+      r, EROFS,
+      "the token is read-only, and the batch door is for writing; "
+      "use the data door");
   return MEMBER_GO;
 }
 
 enum member_verdict
 member_open (struct member *m, const char *export_name,
-             struct member_pass **pass, struct member_refusal *refusal)
+             const struct member_client *client, struct member_pass **pass,
+             struct member_refusal *refusal)
 {
+  struct member_pass bound = { .joins = false };
   enum member_door door;
   struct token t;
   const char *text = parse_name (export_name, &door), *why;
   struct member_pass *p;
 
   if (text == NULL)
-    return refuse (refusal, ENOENT,
-                   "there is no such export: the name of one is data/TOKEN, "
-                   "batch/TOKEN or intents/TOKEN, with a token of weftd's");
+    return member_refuse (
+      refusal, ENOENT,
+      "there is no such export: the name of one is data/TOKEN, "
+      "batch/TOKEN or intents/TOKEN, with a token of weftd's");
   if (member_failed (m))
     return refuse_failed (m, refusal);
   if (!m->has_key)
-    return refuse (
+    return member_refuse (
       refusal, EAGAIN,
       "this member has not reached weftd since it started, so it cannot tell "
       "good tokens from bad ones; try again when weftd is up");
   if (token_verify (text, m->key, &t, &why) == -1)
-    return refuse (refusal, EACCES, "%s; ask weftd for a new one", why);
-  if (check_token (m, &t, door, refusal) != MEMBER_GO)
+    return member_refuse (refusal, EACCES, "%s; ask weftd for a new one", why);
+  if (check_token (m, &t, door, refusal) != MEMBER_GO ||
+      member_source_open (m, &t, client, &bound, refusal) != MEMBER_GO)
     return MEMBER_REFUSE;
 
   if (t.epoch > m->confirmed.served_epoch) {
@@ -232,10 +225,15 @@ member_open (struct member *m, const char *export_name,
     p->session = session_get (m, t.session);
   if (p == NULL || (t.writable && p->session == NULL)) {
     free (p);
-    return refuse (refusal, ENOMEM,
-                   "there is no room for one more session; detach one of those "
-                   "that write here");
+    return member_refuse (
+      refusal, ENOMEM,
+      "there is no room for one more session; detach one of those "
+      "that write here");
   }
+  p->joins = bound.joins;
+  p->place = bound.place;
+  p->own = bound.own;
+  p->layout = bound.layout;
   p->door = door;
   p->writable = t.writable && door != DOOR_INTENTS;
   p->id = t.session;
@@ -274,6 +272,18 @@ member_pass_writable (const struct member_pass *pass)
   return pass->writable;
 }
 
+uint64_t
+member_pass_session (const struct member_pass *pass)
+{
+  return pass->id;
+}
+
+bool
+member_pass_writes (const struct member_pass *pass)
+{
+  return pass->session != NULL;
+}
+
 /* ---- Requests ---- */
 
 static void
@@ -303,8 +313,8 @@ member_leave (struct member *m, struct member_request *r)
   if (r->counted)
     wake |= member_join_leave (m, r);
   last = atomic_fetch_sub (&m->running[r->turn], 1) == 1;
-  /* Whoever waits for our turn to be empty either has changed the turn, or will look
-   * at `running` after this.
+  /* A thread that waits for our turn to be empty either has changed the turn,
+   * or will look at `running` after this.
    */
   return wake || (last && atomic_load (&m->draining) &&
                   atomic_load (&m->turn) != r->turn);
@@ -329,8 +339,8 @@ covered (const struct member *m, const struct session *s,
   return true;
 }
 
-/* What may forbid it at any time between admit and run.  A session that is over costs
- * no look of its own: its passes are of epoch 0.
+/* Checks that may forbid it at any time between admit and run.  A session that
+ * is over needs no check of its own: its passes are of epoch 0.
  */
 static enum member_verdict
 check_pass (const struct member *m, const struct member_pass *pass,
@@ -342,9 +352,9 @@ check_pass (const struct member *m, const struct member_pass *pass,
     return pass->epoch == 0 ? refuse_over (pass->id, refusal)
                             : refuse_epoch (m, pass->epoch, refusal);
   if (r->count > 0 && !pass->writable)
-    return refuse (refusal, EROFS,
-                   "the token is read-only; attach for writing to write");
-  return MEMBER_GO;
+    return member_refuse (
+      refusal, EROFS, "the token is read-only; attach for writing to write");
+  return pass->joins ? member_source_check (m, pass, r, refusal) : MEMBER_GO;
 }
 
 enum member_verdict
@@ -362,14 +372,6 @@ member_admit (struct member *m, struct member_pass *pass,
                                                         : MEMBER_WAIT;
 }
 
-void
-member_want (struct member *m, struct session *s, uint64_t extent)
-{
-  intents_set (&s->held, extent);
-  intents_set (&m->wanted, extent);
-  member_block_raised (m, extent);
-}
-
 enum member_verdict
 member_retry (struct member *m, struct member_pass *pass,
               struct member_request *r, struct member_refusal *refusal)
@@ -379,9 +381,10 @@ member_retry (struct member *m, struct member_pass *pass,
   if (check_pass (m, pass, r, refusal) != MEMBER_GO)
     return MEMBER_REFUSE;
   if (m->joining && r->reads && member_join_phase (m) != MEMBER_JOIN_SYNCED)
-    return refuse (refusal, ESHUTDOWN,
-                   "this copy is being rebuilt, and is not read before it is "
-                   "in-sync; read another one");
+    return member_refuse (
+      refusal, ESHUTDOWN,
+      "this copy is being rebuilt, and is not read before it is "
+      "in-sync; read another one");
   if (m->joining)
     return member_join_retry (m, pass->session, r);
   r->run = 0;
@@ -389,7 +392,7 @@ member_retry (struct member *m, struct member_pass *pass,
     return MEMBER_GO;
   for (unsigned i = 0; i < r->count; i++)
     for (record_extents (&r->records[i], &e, &end); e < end; e++)
-      member_want (m, pass->session, e);
+      member_map_want (m, pass->session, e);
   /* A bit whose clear has not been written yet is still on the disk. */
   return covered (m, pass->session, r) ? MEMBER_GO
                                        : wait_or_refuse (m, refusal);
@@ -406,16 +409,30 @@ member_bad_report (struct member *m, struct member_pass *pass, uint64_t offset,
   if (check_pass (m, pass, &r, refusal) != MEMBER_GO)
     return MEMBER_REFUSE;
   if (m->next.states[m->next.position] != MEMBER_IN_SYNC)
-    return refuse (refusal, ESHUTDOWN,
-                   "this copy is not in-sync: what is bad in it is found when "
-                   "it is rebuilt");
+    return member_refuse (
+      refusal, ESHUTDOWN,
+      "this copy is not in-sync: its bad ranges are found when it is rebuilt");
   if (!member_bad_add (m, offset, length, BAD_RESYNC))
-    return refuse (
+    return member_refuse (
       refusal, ENOSPC,
       "there is no room in the list of bad ranges: %" PRIu64
-      " bytes of this member can't be read; write them anew from a backup",
+      " bytes of this member can't be read; write them again from a backup",
       bad_bytes (&m->bad));
   return MEMBER_GO;
+}
+
+enum member_verdict
+member_bad_part (struct member *m, uint64_t offset,
+                 struct member_refusal *refusal)
+{
+  if (!bad_test (&m->bad, offset, 1) &&
+      !member_bad_add (m, offset, BAD_BLOCK_BYTES, BAD_WRITE))
+    return member_refuse (
+      refusal, EIO,
+      "there is no room in the list of bad ranges for the block at "
+      "%" PRIu64 ", which can't be read; replace the disk",
+      offset);
+  return member_bad_settle (m, refusal);
 }
 
 enum member_verdict
@@ -437,7 +454,7 @@ member_round (struct member *m, const struct member_pass *pass, uint64_t round,
   if (check_pass (m, pass, &none, refusal) != MEMBER_GO)
     return MEMBER_REFUSE;
   if (m->next.round < round)
-    member_set_round (m, round);
+    member_map_set_round (m, round);
   return m->confirmed.round >= round ? MEMBER_GO : wait_or_refuse (m, refusal);
 }
 
@@ -477,23 +494,6 @@ group_in_sync (const struct superblock *sb)
 }
 
 void
-member_unwant (struct member *m, uint64_t extent)
-{
-  unsigned block = extent / INTENT_BLOCK_EXTENTS;
-
-  if (intents_test (&m->orphans, extent))
-    return;
-  for (struct session *s = m->sessions; s; s = s->next)
-    if (intents_test (&s->held, extent))
-      return;
-  intents_clear (&m->wanted, extent);
-  if (intents_test (&m->durable, extent))
-    m->blocks[block].lazy = true;
-  else
-    member_block_update (m, block); /* which may not be urgent any more */
-}
-
-void
 member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
               uint64_t length, bool settled)
 {
@@ -521,41 +521,8 @@ member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
         if (gone (m, s))
           intents_clear (&s->held, e);
     }
-    member_unwant (m, e);
+    member_map_unwant (m, e);
   }
-}
-
-/* ---- Requests of older epochs ---- */
-
-/* Begin to drain for what asks for it, unless something earlier is being
- * drained for still.
- */
-static void
-drain_begin (struct member *m)
-{
-  if (m->draining || m->drains_done == m->drains_asked)
-    return;
-  m->draining_for = m->drains_asked;
-  /* The order matters: a request that leaves the old turn after the change of turn
-   * sees that somebody waits, and one that left before it is missing from `running`
-   * when member_drain_poll looks.
-   */
-  atomic_store (&m->draining, true);
-  atomic_store (&m->turn, 1 - atomic_load (&m->turn));
-}
-
-void
-member_drain_poll (struct member *m)
-{
-  drain_begin (m);
-  while (m->draining && atomic_load (&m->running[1 - m->turn]) == 0) {
-    atomic_store (&m->draining, false);
-    m->drains_done = m->draining_for;
-    drain_begin (m);
-  }
-  if (m->drains_done >= m->over_drain)
-    m->over_done = m->over_told;
-  member_join_poll (m);
 }
 
 /* ---- Sessions that are over ---- */
@@ -618,18 +585,19 @@ member_shut (struct member *m, const struct member_over *over, unsigned count)
     any |= over[i].session != 0 && shut_passes (m, over[i].session);
   }
   if (count > 0)
-    m->over_told = over[count - 1].number; /* another weftd counts anew */
+    /* another weftd counts from the start again */
+    m->over_told = over[count - 1].number;
   m->drains_asked += any;
   if (any)
     m->over_drain = m->drains_asked;
-  member_drain_poll (m);
+  member_join_poll (m);
 }
 
 void
-member_shut_all (struct member *m)
+member_doors_shut_all (struct member *m)
 {
   m->drains_asked += shut_passes (m, EVERY_SESSION);
-  member_drain_poll (m);
+  member_join_poll (m);
 }
 
 uint64_t

@@ -1,5 +1,5 @@
-/* member-join.c: the member engine: joining.  What is to be copied, and what
- * foreground writes may do meanwhile.
+/* member-join.c: the member engine: joining: the extents to copy, and
+ * foreground writes meanwhile.
  *
  * An extent is, in this order: to do (bit in `todo`), being copied (in `todo`
  * and `copies`), copied (`copied`, after a mark `marked`), done.  Until it is
@@ -8,29 +8,30 @@
  *
  * Why no write and no copy of the same extent run at once, and none is lost:
  *
- *   Requests let in before the joining began (or began again) have not looked
+ *   Requests admitted before the joining began (or began again) have not looked
  *   at `todo`, or looked at an older one.  Beginning sets `joining`, then has a
- *   new turn begin, and GATHERING waits until the old turn is empty: whoever
- *   entered the new one has seen `joining`, and asks with the lock held.
+ *   new turn begin, and GATHERING waits until the old turn is empty: every
+ *   request of the new one has seen `joining`, and asks with the lock held.
  *   Copies count as requests of their turn, so one of an earlier run has been
  *   given back as well, and no fence is confirmed while one writes.
  *
- *   Requests let in by this run are counted in `writers`, from before they are
+ *   Requests admitted in this run are counted in `writers`, from before they are
  *   decided until they leave.  An extent whose slot is taken is not given out; a
- *   request to an extent that is given out waits.  So while a request runs, none of
- *   its extents turns from to do to being copied: what it drops stays to be
- *   dropped, and is copied after it has left.  Extents that are not to do
- *   become so only when the joining begins again: then the rest of the request
+ *   request to an extent that is given out waits.  So while a request runs, none
+ *   of its extents turns from to do to being copied: a dropped part stays
+ *   dropped, and is copied after the request has left.  Extents that are not to
+ *   do become so only when the joining begins again: then the rest of the request
  *   is dropped (member_applies compares runs), and the new run waits for it.
  *
- *   What is dropped is brought by the copy: the sender has it from another
- *   member's answer already, and the source is read after the drop.  Before
- *   COPYING, what is dropped becomes to do on the spot.
+ *   The copy brings the data of dropped parts: another member has answered the
+ *   sender already, and the source is read after the drop.  Before COPYING, a
+ *   dropped extent becomes to do on the spot.
  *
- * No request waits long.  One that waits for copies is counted, so no further
- * extent of it is given out before it has run.  An extent that never comes free,
- * because writes to it overlap without end, is reserved: requests that come now
- * wait for its copy, and those that were counted before leave without waiting.
+ * No request waits long.  A request that waits for copies is counted, so no
+ * further extent of it is given out before it has run.  An extent that never
+ * comes free, because writes to it overlap without end, is reserved: requests
+ * that come now wait for its copy, and those that were counted before leave
+ * without waiting.
  */
 
 #include <config.h>
@@ -61,8 +62,8 @@ map_zero (struct intents *map)
     atomic_store (&map->word[w], 0);
 }
 
-/* All that is dirty is to do, whoever made it so: what we wrote last may be
- * nowhere else.  No session holds a bit from here on but for what is written
+/* All dirty extents are to do, whichever session made them dirty: our last
+ * writes may be nowhere else.  From here on sessions hold bits only for writes
  * beside the copying.
  */
 static void
@@ -125,8 +126,9 @@ todo_durable (const struct member *m)
   return true;
 }
 
-void
-member_join_poll (struct member *m)
+/* To the next phase if its time has come. */
+static void
+go_on (struct member *m)
 {
   struct joining *j = &m->join;
 
@@ -142,13 +144,20 @@ member_join_poll (struct member *m)
       j->copied_count == 0 && j->marked_count == 0 && member_bad_settled (m))
     j->phase = MEMBER_JOIN_SYNCED;
   if (j->phase == MEMBER_JOIN_SYNCED && m->next.round < j->round)
-    member_set_round (m, j->round);
+    member_map_set_round (m, j->round);
+}
+
+void
+member_join_poll (struct member *m)
+{
+  member_drain_poll (m);
+  go_on (m);
 }
 
 enum member_join_phase
 member_join_phase (struct member *m)
 {
-  member_drain_poll (m);
+  member_join_poll (m);
   return m->join.phase;
 }
 
@@ -164,12 +173,12 @@ member_join_run (const struct member *m)
   return m->join.run;
 }
 
-/* ---- What is to be copied ---- */
+/* ---- The extents to copy ---- */
 
 static bool
 has_third (const struct superblock *sb)
 {
-  return sb->layout == LAYOUT_RAID1 && sb->n > 2;
+  return layout_copies (sb->layout, sb->n) > 2;
 }
 
 static void
@@ -181,7 +190,7 @@ add_todo (struct member *m, uint64_t extent)
   intents_set (&m->wanted, extent);
   intents_set (&m->join.todo, extent);
   m->join.todo_count++;
-  member_block_raised (m, extent);
+  member_map_block_raised (m, extent);
 }
 
 void
@@ -209,7 +218,7 @@ member_join_gathered (struct member *m, uint64_t run,
     for (uint64_t bits = peers->word[w]; bits; bits &= bits - 1)
       add_todo (m, w * 64 + __builtin_ctzll (bits));
   j->gathered = true;
-  member_join_poll (m);
+  go_on (m);
 }
 
 static struct copy *
@@ -285,8 +294,9 @@ member_join_next (struct member *m, uint64_t run, uint64_t *extent)
     if (!find_todo (m, 0, extents, false, extent))
       return false;
     j->reserved = *extent;
-    /* The order matters: a writer that leaves after this store sees that somebody
-     * waits for its slot, and one that left before it has left the slot empty.
+    /* The order matters: a writer that leaves after this store sees that a copy
+     * waits for its slot, and a writer that left before it has left the slot
+     * empty.
      */
     atomic_store (&j->reserving, true);
   }
@@ -320,7 +330,7 @@ member_join_copied (struct member *m, uint64_t run, uint64_t extent, bool ok)
     intents_set (&j->copied, extent);
     j->copied_count++;
   }
-  member_drain_poll (m);
+  member_join_poll (m);
 }
 
 uint64_t
@@ -336,10 +346,10 @@ member_join_mark (struct member *m)
   return ++j->mark;
 }
 
-/* Is there a third copy that may lack what we have copied?  It looks here for
- * that, if whom we copied from is gone when it comes back; so does one that joins
- * beside us, if it has not gathered yet.  (Where it is in-sync, and may lack it, its
- * bit or that of whom we copied from was set: `unequal`.)
+/* Is there a third copy that may lack data that we have copied?  If our source
+ * is gone when that copy comes back, it looks here for the data; a member that
+ * joins beside us does, too, if it has not gathered yet.  (If it is in-sync,
+ * and may lack the data, its bit or our source's was set: `unequal`.)
  */
 static bool
 third_lacks (const struct member *m)
@@ -370,11 +380,11 @@ member_join_stable (struct member *m, uint64_t run, uint64_t mark)
       if (keep || intents_test (&j->unequal, extent))
         continue;
       intents_clear (&m->orphans, extent);
-      member_unwant (m, extent);
+      member_map_unwant (m, extent);
     }
   map_zero (&j->marked);
   j->marked_count = 0;
-  member_join_poll (m);
+  go_on (m);
 }
 
 void
@@ -446,7 +456,7 @@ extent_ready (struct member *m, struct session *s, uint64_t e)
   if (intents_test (&j->todo, e))
     return j->phase < MEMBER_JOIN_COPYING || find_copy (m, e) == NULL;
   if (!intents_test (&s->held, e))
-    member_want (m, s, e);
+    member_map_want (m, s, e);
   return intents_test (&m->durable, e);
 }
 
@@ -458,7 +468,7 @@ member_join_retry (struct member *m, struct session *s,
   bool ready = true;
   uint64_t e, end;
 
-  member_drain_poll (m);
+  member_join_poll (m);
   if (!r->counted) {
     for (unsigned i = 0; j->reserving && i < r->count; i++) {
       unsigned slots = slots_of (&r->records[i], &e);
@@ -509,7 +519,7 @@ member_join_forget (struct member *m, const struct session *s)
   }
   j->copied_count = intents_count (&j->copied);
   j->marked_count = intents_count (&j->marked);
-  member_join_poll (m);
+  go_on (m);
 }
 
 /* ---- Invariants ---- */
@@ -537,7 +547,7 @@ member_join_check (const struct member *m)
   assert (copies == j->copies_count);
   if (!m->joining)
     return;
-  /* What drains since then is what sessions that are over have asked. */
+  /* The drain since then is of requests of sessions that are over. */
   if (j->phase >= MEMBER_JOIN_GATHERING)
     assert (j->order != 0 && (m->drains_done == m->drains_asked ||
                               m->drains_asked == m->over_drain));

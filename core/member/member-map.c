@@ -44,7 +44,7 @@ member_short (const struct member *m)
 }
 
 bool
-member_header_short (const struct member *m, struct member_refusal *refusal)
+member_map_header_short (const struct member *m, struct member_refusal *refusal)
 {
   if (!m->header_short)
     return false;
@@ -82,7 +82,7 @@ member_map_read (const struct member *m, uint64_t offset, size_t bytes,
 }
 
 void
-member_set_round (struct member *m, uint64_t round)
+member_map_set_round (struct member *m, uint64_t round)
 {
   superblock_upgrade (&m->next);
   m->next.round = round;
@@ -91,8 +91,8 @@ member_set_round (struct member *m, uint64_t round)
 }
 
 void
-member_block_words (const struct member *m, unsigned block, uint64_t *first,
-                    uint64_t *end)
+member_map_block_words (const struct member *m, unsigned block, uint64_t *first,
+                        uint64_t *end)
 {
   *first = block * BLOCK_WORDS;
   *end = *first + BLOCK_WORDS;
@@ -101,13 +101,13 @@ member_block_words (const struct member *m, unsigned block, uint64_t *first,
 }
 
 void
-member_block_update (struct member *m, unsigned block)
+member_map_block_update (struct member *m, unsigned block)
 {
   struct block *b = &m->blocks[block];
   uint64_t w, end;
 
   b->urgent = b->lazy = false;
-  for (member_block_words (m, block, &w, &end); w < end; w++) {
+  for (member_map_block_words (m, block, &w, &end); w < end; w++) {
     uint64_t wanted = m->wanted.word[w], durable = m->durable.word[w];
 
     b->urgent |= (wanted & ~durable) != 0;
@@ -116,13 +116,38 @@ member_block_update (struct member *m, unsigned block)
 }
 
 void
-member_block_raised (struct member *m, uint64_t extent)
+member_map_block_raised (struct member *m, uint64_t extent)
 {
   unsigned block = extent / INTENT_BLOCK_EXTENTS;
 
   if (!intents_test (&m->durable, extent))
     m->blocks[block].urgent = true;
   else if (m->blocks[block].lazy)
-    member_block_update (m,
-                         block); /* it may have been lazy for this bit alone */
+    member_map_block_update (
+      m, block); /* it may have been lazy for this bit alone */
+}
+
+void
+member_map_want (struct member *m, struct session *s, uint64_t extent)
+{
+  intents_set (&s->held, extent);
+  intents_set (&m->wanted, extent);
+  member_map_block_raised (m, extent);
+}
+
+void
+member_map_unwant (struct member *m, uint64_t extent)
+{
+  unsigned block = extent / INTENT_BLOCK_EXTENTS;
+
+  if (intents_test (&m->orphans, extent))
+    return;
+  for (struct session *s = m->sessions; s; s = s->next)
+    if (intents_test (&s->held, extent))
+      return;
+  intents_clear (&m->wanted, extent);
+  if (intents_test (&m->durable, extent))
+    m->blocks[block].lazy = true;
+  else
+    member_map_block_update (m, block); /* which may not be urgent any more */
 }

@@ -49,8 +49,8 @@ member_new (const struct superblock *sb, struct intents *map)
 
   m->confirmed = m->next = m->written = *sb;
   m->sequence = sb->sequence;
-  /* A connection or a token of an epoch that the last process knew of must be of no
-   * use with this one: what was not flushed then may be gone.
+  /* A connection or a token of an epoch that the last process knew must not be
+   * valid with this one: its unflushed writes may be lost.
    */
   seen = sb->served_epoch > sb->states_epoch ? sb->served_epoch
                                              : sb->states_epoch;
@@ -61,7 +61,7 @@ member_new (const struct superblock *sb, struct intents *map)
   m->gate = gate_of (m->next.min_epoch);
   LIST_INIT (&m->passes);
   member_join_desire (m, false, 0);
-  member_drain_poll (m);
+  member_join_poll (m);
   return m;
 }
 
@@ -106,7 +106,7 @@ void
 member_set_key (struct member *m, const uint8_t key[KEY_BYTES])
 {
   if (m->has_key && memcmp (m->key, key, KEY_BYTES) != 0)
-    member_shut_all (m);
+    member_doors_shut_all (m);
   memcpy (m->key, key, KEY_BYTES);
   m->has_key = true;
 }
@@ -118,6 +118,13 @@ member_fail (struct member *m, int error, const char *reason)
     return;
   snprintf (m->reason, sizeof m->reason, "%s: %s", reason, strerror (error));
   atomic_store (&m->failed, true);
+}
+
+void
+member_gone (struct member *m)
+{
+  atomic_store (&m->gone, true);
+  member_fail (m, ENODEV, "its disk is gone");
 }
 
 /* ---- What weftd wants ---- */
@@ -200,7 +207,7 @@ dirty_all (struct member *m)
   intents_set_all (&m->orphans);
   intents_set_all (&m->wanted);
   for (unsigned i = 0; i < m->blocks_count; i++)
-    member_block_update (m, i);
+    member_map_block_update (m, i);
   m->dirty_first = true;
 }
 
@@ -236,15 +243,15 @@ member_desire (struct member *m, const struct member_desire *d, char *why,
     no = superblock_check (&sb);
   }
   if (no) {
-    snprintf (why, why_size, "what weftd wants of this disk is not obeyed: %s",
-              no);
+    snprintf (why, why_size, "refused weftd's order for this disk: %s", no);
     return false;
   }
   raised = sb.min_epoch > m->next.min_epoch;
   m->drains_asked += raised;
-  /* The next array must not trust what the last one has left here.  Nor may an array
-   * trust what is on a disk that takes the place of another one: such a disk is not
-   * in-sync when it gets its place, but joining, or out until it joins.
+  /* The next array must not trust data that the last one has left here.  An
+   * array must not trust data either on a disk that replaces another one: such
+   * a disk is not in-sync when it gets its place, but joining, or out until it
+   * joins.
    */
   if (release ||
       (format_uuid_zero (m->next.array) && !format_uuid_zero (sb.array) &&
@@ -256,12 +263,12 @@ member_desire (struct member *m, const struct member_desire *d, char *why,
   atomic_store (&m->gate, gate_of (sb.min_epoch));
   member_join_desire (m, raised, d->assigned ? d->join_epoch : 0);
   m->join.round = m->joining ? d->join_round : 0;
-  /* The round that it has seen says nothing now: what others have written since is
-   * not here.
+  /* The round on its disk says nothing now: later writes of others are not
+   * here.
    */
   if (m->joining && m->join.run != run && m->next.round)
-    member_set_round (m, 0);
-  member_drain_poll (m);
+    member_map_set_round (m, 0);
+  member_join_poll (m);
   return true;
 }
 
@@ -344,7 +351,7 @@ block_action (struct member *m, bool lazy, struct member_action *a)
   a->offset = INTENT_BLOCKS_OFFSET + (uint64_t) i * INTENT_BLOCK_BYTES;
   a->length = INTENT_BLOCK_BYTES;
   intents_encode (&m->wanted, i, a->bytes);
-  for (member_block_words (m, i, &w, &end); w < end; w++)
+  for (member_map_block_words (m, i, &w, &end); w < end; w++)
     atomic_fetch_and (&m->durable.word[w], m->wanted.word[w]);
   return true;
 }
@@ -352,16 +359,17 @@ block_action (struct member *m, bool lazy, struct member_action *a)
 bool
 member_next_action (struct member *m, bool lazy, struct member_action *a)
 {
-  /* A disk that weftd does not want, be it an old copy of another one, is left
+  /* A disk that weftd does not want, even an old copy of another one, is left
    * as it is: so it is known by its sequence however often it is started.
    */
   if (member_failed (m) || !m->has_key)
     return false;
-  if (m->bad.sequence == SEQUENCE_MAX) { /* nobody would read that */
+  /* Nobody would read the next number. */
+  if (m->bad_wanted == 2 && m->bad.sequence + 1 >= SEQUENCE_MAX) {
     member_fail (m, EOVERFLOW, "writing the list of bad ranges once more");
     return false;
   }
-  member_drain_poll (m);
+  member_join_poll (m);
   return slot_action (m, a) || member_bad_action (m, a) ||
          block_action (m, lazy, a);
 }
@@ -401,11 +409,12 @@ member_action_done (struct member *m, const struct member_action *a, int error)
       r = intents_decode (&m->durable, a->block, a->bytes, &why);
       assert (r == 0);
     }
-    member_block_update (m, a->block);
+    member_map_block_update (m, a->block);
     member_join_poll (m);
     break;
   case MEMBER_WRITE_BAD:
     member_bad_done (m);
+    member_join_poll (m);
     break;
   }
 }
@@ -426,7 +435,7 @@ member_action_refused (struct member *m, const struct member_action *a,
   case MEMBER_WRITE_INTENTS:
     assert (m->blocks[a->block].flying);
     m->blocks[a->block].flying = false;
-    member_block_update (m, a->block);
+    member_map_block_update (m, a->block);
     m->blocks[a->block].urgent = true;
     break;
   case MEMBER_WRITE_BAD:

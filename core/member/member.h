@@ -10,7 +10,7 @@
  *   weftd ──── member_desire ────┘              └─ member_next_action ─► header
  *                                                   member_action_done ◄─┘
  *
- * What holds at every moment, whatever crashes:
+ * These rules hold at every moment, whatever crashes:
  *
  *   I1  A write runs only while the intent bit of each extent that it touches
  *       is set on the disk.
@@ -79,14 +79,15 @@ struct member_refusal {
 struct member *member_new (const struct superblock *sb, struct intents *map);
 void member_free (struct member *m); /* no pass is open any more */
 
-/* The superblock as it is durable; weftd may be told of this one alone. */
+/* The superblock as it is durable; only this one may be reported to weftd. */
 const struct superblock *member_confirmed (const struct member *m);
 
 /* Is everything that was asked for durable? */
 bool member_settled (const struct member *m);
 
-/* The key with which weftd makes the tokens for this member; it is not stored.  What
- * was opened with tokens of another one is shut, as of a session that is over.
+/* The key with which weftd makes the tokens for this member; it is not stored.
+ * Connections by tokens of another key are closed, like those of a session that
+ * is over.
  */
 void member_set_key (struct member *m, const uint8_t key[KEY_BYTES]);
 
@@ -96,10 +97,15 @@ void member_set_key (struct member *m, const uint8_t key[KEY_BYTES]);
 void member_fail (struct member *m, int error, const char *reason);
 bool member_failed (const struct member *m);        /* [any thread] */
 const char *member_reason (const struct member *m); /* NULL: not failed */
+/* The disk was removed from its host: the member has failed, and refuses as one that
+ * ends (ESHUTDOWN), for its next process may serve what is asked.
+ */
+void member_gone (struct member *m);
 
-/* A write of the data was refused for the moment (ERRORS_AGAIN): the member is *short*
- * of something, which it says until there is room again, as far as can be told.  So it
- * is while a header write is refused (member_action_refused).
+/* A write of the data was refused for the moment (ERRORS_AGAIN): the member is
+ * *short* of something, and reports that until there is room again, as far as
+ * it can find out.  The same holds while a header write is refused
+ * (member_action_refused).
  */
 void member_refused (struct member *m, int error);
 void member_relieved (struct member *m);
@@ -124,34 +130,49 @@ const char *member_door_name (enum member_door door);
 
 struct member_pass; /* an open door */
 
-/* Open the door that an export name "DOOR/TOKEN" asks for.  WAIT: the token's
- * epoch must first be durable on the disk.  GO gives a pass.
+/* The names in the certificate of a client. */
+struct member_client {
+  const char *node; /* NULL: none that a node may have */
+  /* "disk:UUID" or "array:NAME" in a process certificate; "": it is the node's own. */
+  const char *process;
+};
+
+/* Open the door that an export name "DOOR/TOKEN" asks for.  client: NULL: it shows no
+ * certificate.  WAIT: the token's epoch must first be durable on the disk.  GO gives a
+ * pass.
  */
 enum member_verdict member_open (struct member *m, const char *export_name,
+                                 const struct member_client *client,
                                  struct member_pass **pass,
                                  struct member_refusal *refusal);
 void member_close (struct member *m, struct member_pass *pass);
 
 enum member_door member_pass_door (const struct member_pass *pass);
 bool member_pass_writable (const struct member_pass *pass);
+/* The session of its token; does that write?  (The intents door is read by writers, too.) */
+uint64_t member_pass_session (const struct member_pass *pass);
+bool member_pass_writes (const struct member_pass *pass);
 
 /* ---- Requests ---- */
 
 /* One request, from member_admit to member_leave.  The caller fills the first
- * three fields: the ranges that it will write (CLEAR records are skipped; a read
+ * fields: the ranges that it will write (CLEAR records are skipped; a read
  * or a flush has none), and whether it reads data or asks where there is any.
  * Records must lie within the data area, and stay as they are until member_leave.
+ * A joining member's request (member_pass_joins) also says which data it reads, length 0
+ * if it reads none, and the time.
  */
 struct member_request {
   const struct batch_record *records;
   unsigned count;
   bool reads;
+  uint64_t offset, length, now_ms;
 
   /* The engine's own. */
   unsigned turn;
   bool wake;
   bool counted; /* among the writers of its extents */
-  uint64_t run; /* member_join_run when it was let in; 0: not joining */
+  uint64_t run; /* member_join_run when it was admitted; 0: not joining */
 };
 
 /* May the request run?  GO: run it.  REFUSE: it may not; *refusal is filled.  WAIT:
@@ -172,14 +193,14 @@ enum member_verdict member_retry (struct member *m, struct member_pass *pass,
  */
 bool member_leave (struct member *m, struct member_request *r);
 
-/* The session no longer needs the intent bits of the extents that lie within this
- * range: all copies of what it wrote there are on stable storage, and it has no
- * write to these extents under way (docs/DESIGN.md 5.3).  (The last extent ends
- * where the data area does, or the part of it that the array uses.)  Nothing is
- * cleared while a member of the group is not in-sync.
- * settled: the session has made the copies equal (a resync), so bits that nobody
- * holds any more are cleared as well: those of sessions that are fenced or have no
- * door open, and those that were set before the engine started.
+/* The session no longer needs the intent bits of the extents within this range:
+ * all copies of its writes there are on stable storage, and it has no write to
+ * these extents under way (docs/DESIGN.md 5.3). (The last extent ends where the
+ * data area does, or the part of it that the array uses.) Bits are cleared only
+ * while all members of the group are in-sync.  settled: the session has
+ * resynced the copies, so bits that no session holds any more are cleared as
+ * well: bits of sessions that are fenced or have no door open, and bits that
+ * were set before the engine started.
  */
 void member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
                    uint64_t length, bool settled);
@@ -222,8 +243,10 @@ struct member_desire {
   uint8_t states[ARRAY_MEMBERS_MAX];
   uint64_t join_epoch; /* joining: the epoch since which every session sends
                           this member its writes; 0: not every one does yet */
-  uint64_t join_round; /* joining while nobody writes: the round that is to be
-                          noted on the disk when all is copied; 0: none */
+  /* joining without a writer: the round that the disk notes when all is copied;
+   * 0: none
+   */
+  uint64_t join_round;
 };
 
 /* Do what weftd wants.  Epochs below a raised min_epoch are refused from now on;
@@ -251,22 +274,41 @@ struct member_over {
   uint64_t epoch; /* of its newest tokens */
 };
 
-/* Take in what weftd says of them; it may say the same again.  So that nobody takes
- * back what a newer weftd has said, the list only grows; what is of no use is dropped.
+/* Take in weftd's list of sessions that are over; it may repeat entries.  The
+ * list only grows, so that an older weftd takes nothing back; entries that are
+ * no longer needed are dropped.
  */
 void member_shut (struct member *m, const struct member_over *over,
                   unsigned count);
-/* All that were said up to this number are shut, and nothing of them runs. */
+/* All sessions up to this number are closed, and nothing of them runs. */
 uint64_t member_over_done (const struct member *m);
+
+/* ---- For others that join (member-source.c) ----
+ *
+ * The token of a joining member names its place in the array.  That member reads here
+ * what has a copy at that place, by the layout, and nothing else; and only while this
+ * member hears weftd, which says when the joining is over.
+ */
+bool member_pass_joins (const struct member_pass *pass); /* [any thread] */
+/* May this pass read what lies at `offset`?  The answer holds for *length bytes, which is
+ * lowered where needed.  [any thread]
+ */
+bool member_pass_reads (const struct member_pass *pass, uint64_t offset,
+                        uint64_t *length);
+/* Clear what this pass is not to see in bytes of member_map_read.  [any thread] */
+void member_pass_mask (const struct member_pass *pass, uint64_t offset,
+                       size_t bytes, uint8_t *map);
+/* weftd has answered what it was asked at this time.  [any thread] */
+void member_heard (struct member *m, uint64_t asked_ms);
 
 /* ---- Joining (member-join.c; docs/DESIGN.md 8.1) ----
  *
- * The to-do list is the intent map.  An extent that is still to be copied has its
- * bit set on the disk, and no session holds that bit; it is cleared when the extent
- * was copied and is stable on both source and target.  After a restart every extent
- * with a bit is copied again.
+ * The to-do list is the intent map.  An extent that is not copied yet has its
+ * bit set on the disk, and no session holds that bit; it is cleared when the extent was
+ * copied and is stable on both source and target.  After a restart every extent with a bit
+ * is copied again.
  *
- *   WAITING    for desire.join_epoch, and until requests that were let in before
+ *   WAITING    for desire.join_epoch, and until requests that were admitted before
  *              the joining began have left.  Every write is dropped, and its extent
  *              is put on the list.
  *   GATHERING  the caller reads the peers' intent maps, and hands their union,
@@ -275,13 +317,12 @@ uint64_t member_over_done (const struct member *m);
  *   COPYING    member_join_next, copy, member_join_copied; from time to time
  *              member_join_mark, flush the peers and the disk, then
  *              member_join_stable.  A write to an extent that is on the list is
- *              dropped; one to an extent that is being copied waits; any other
+ *              dropped; a write to an extent that is being copied waits; any other
  *              is carried out.
- *   SYNCED     the list is empty, and all that was copied is stable.
+ *   SYNCED     the list is empty, and all copied data is stable.
  *
  * A raised min_epoch, or a new join_epoch, begins a new run at WAITING: sessions
- * have changed, and a dead one's writes may be missing here.  Data is read in
- * SYNCED alone.
+ * have changed, and a dead one's writes may be missing here.  Data is read only in SYNCED.
  */
 enum member_join_phase {
   MEMBER_JOIN_NONE,
@@ -296,8 +337,8 @@ enum member_join_phase member_join_phase (struct member *m);
 /* The join_epoch that the joining works for; 0: none. */
 uint64_t member_join_epoch (const struct member *m);
 /* The number of the run: it grows whenever the joining begins again.  The calls
- * below take the run in which their work was begun, and do nothing when that is
- * not the present one any more (an extent is given back all the same).
+ * below take the run in which their work was begun, and do nothing if that is
+ * not the present one any more (an extent is given back anyway).
  */
 uint64_t member_join_run (const struct member *m);
 
@@ -323,7 +364,7 @@ bool member_join_next (struct member *m, uint64_t run, uint64_t *extent);
 /* Hold no write for the extent that comes next.  True: wake those that were held.
  */
 bool member_join_rest (struct member *m);
-/* ok: the whole extent was written.  Else it is to be copied again. */
+/* ok: the whole extent was written.  Otherwise it must be copied again. */
 void member_join_copied (struct member *m, uint64_t run, uint64_t extent,
                          bool ok);
 
@@ -336,8 +377,8 @@ void member_join_copied (struct member *m, uint64_t run, uint64_t extent,
  */
 uint64_t member_join_mark (struct member *m);
 void member_join_stable (struct member *m, uint64_t run, uint64_t mark);
-/* A source may have lost what we have read from it, for it was started again before
- * it was flushed: what was copied and is not stable is to be copied again.
+/* A source may have lost data that we have read from it, because it was started
+ * again before it was flushed: unstable copies must be made again.
  */
 void member_join_redo (struct member *m, uint64_t run);
 
@@ -383,6 +424,13 @@ bool member_bad_add (struct member *m, uint64_t offset, uint64_t length,
                      enum bad_reason reason);
 void member_bad_good (struct member *m, uint64_t offset, uint64_t length);
 
+/* This block can't be read, and a request writes a part of it (BAD_WRITE). GO:
+ * the bad range is durable, so the rest of the block may be overwritten.  WAIT:
+ * do actions, and ask again.  Called while a request is under way.
+ */
+enum member_verdict member_bad_part (struct member *m, uint64_t offset,
+                                     struct member_refusal *refusal);
+
 /* A session says that no copy of this range can be read (BATCH_BAD).  REFUSE, or
  * GO: then the session is answered after member_bad_settled.
  */
@@ -418,9 +466,10 @@ struct member_action {
 bool member_next_action (struct member *m, bool lazy, struct member_action *a);
 void member_action_done (struct member *m, const struct member_action *a,
                          int error);
-/* Instead: the disk has refused it for the moment, so that no byte of it is stable.  The
- * same place is written again by one of the next actions, after a while.  What waits for
- * header writes is refused with ENOSPC or ENOMEM meanwhile.
+/* Instead: the disk has refused it for the moment, so that no byte of it is
+ * stable.  One of the next actions writes the same place again, after a while.
+ * Requests that wait for header writes are refused with ENOSPC or ENOMEM
+ * meanwhile.
  */
 void member_action_refused (struct member *m, const struct member_action *a,
                             int error);

@@ -29,27 +29,27 @@ struct pull {
   uint64_t run;          /* of the member engine, that the rest is about */
   _Atomic uint64_t live; /* the run that may copy; 0: none */
   bool gathered;         /* the member engine has the peers' maps */
-  uint64_t gather_ms;    /* when that is to be tried again */
+  uint64_t gather_ms;    /* when to try that again */
   unsigned busy;         /* workers that have an extent */
   bool dry;              /* they have found none since */
 
   uint64_t unstable;            /* extents copied since the last flush */
   bool used[ARRAY_MEMBERS_MAX]; /* sources, since then */
-  uint64_t stable_ms;           /* when that was, or is to be tried again */
-  /* What is being made stable now, and the task that does it. */
+  uint64_t stable_ms;           /* the time of that, or of the next try */
+  /* The data that is being made stable now, and the task that does it. */
   enum { NOTHING, FLUSHING, ASKING, SYNCING } stage;
   uint64_t mark, flushed_extents;
   bool flushed[ARRAY_MEMBERS_MAX];
 
-  /* What was read from a source is safe there only when the source is flushed
-   * before its power fails.  A connection of the director's that was open before
-   * the reads, and that the flush goes through, shows that it has not failed in
-   * between.  `lives` counts such connections to a source, `watched` says that
-   * there is one.
+  /* Data read from a source is safe there only when the source is flushed
+   * before its power fails.  A connection of the director's that was open
+   * before the reads, and that the flush goes through, shows that the power has
+   * not failed in between.  `lives` counts such connections to a source,
+   * `watched` says that there is one.
    */
   unsigned lives[ARRAY_MEMBERS_MAX];
   bool watched[ARRAY_MEMBERS_MAX];
-  uint64_t connect_ms; /* when that is to be tried again */
+  uint64_t connect_ms; /* when to try that again */
 
   double budget; /* bytes that may be read; below 0: in debt */
   uint64_t budget_ms;
@@ -271,9 +271,8 @@ pull_next (struct pull *p, struct pull_worker *w, const bool linked[],
   return false;
 }
 
-/* What was copied is good, what was passed is bad.  False: there is no room to say
- * so.  A block of an extent that is to do again counts for nothing, whatever is
- * said of it.
+/* Note copied blocks as good and skipped ones as bad.  False: there is no room
+ * for that.  A block of an extent that must be copied again is not noted.
  */
 static bool
 note_bad (struct pull *p, const struct copying *c)
@@ -313,8 +312,8 @@ pull_copied (struct pull *p, struct pull_worker *w, uint64_t now_ms)
     ok &= !c->used[m] || (p->watched[m] && w->lives[m] == p->lives[m]);
   if (ok && w->run == member_join_run (p->member) && !note_bad (p, c)) {
     copy_blame (&c->fault, p->order.member,
-                "there is no room in its list of bad ranges for what no copy "
-                "can be read of; write these places anew from a backup");
+                "its list of bad ranges is full, and further ranges have no "
+                "readable copy; write these ranges again from a backup");
     c->result = COPY_FAULT;
     ok = false;
   }
@@ -377,7 +376,7 @@ source_gone (const struct pull *p)
   return false;
 }
 
-/* What was to become stable is still to become so, also when it was cancelled. */
+/* The unstable extents stay unstable, also when the task was cancelled. */
 static void
 stable_failed (struct pull *p, enum copy_result r, uint64_t now)
 {
@@ -402,13 +401,13 @@ static bool
 give_intents (struct pull *p, struct pull_task *t, uint64_t now)
 {
   const struct pull_order *o = &p->order;
-  unsigned first = o->member / o->layout.n * o->layout.n;
+  const struct layout_group group = layout_group (&o->layout, o->member);
   struct copy_fault fault;
 
   t->kind = PULL_INTENTS;
   t->layout = o->layout;
   t->member = o->member;
-  for (unsigned m = first; m < first + o->layout.n; m++)
+  for (unsigned m = group.first; m < group.end; m++)
     t->members[m] = o->source[m];
   if (intents_init (
         &t->peers,
@@ -443,7 +442,7 @@ pull_next_task (struct pull *p, const bool linked[], uint64_t now_ms,
            give_intents (p, t, now_ms);
   if (phase != MEMBER_JOIN_COPYING)
     return false;
-  /* What came from a source that is gone may never have been flushed there. */
+  /* Data from a source that is gone may never have been flushed there. */
   if (p->stage == NOTHING && source_gone (p)) {
     member_join_redo (p->member, p->run);
     memset (p->used, 0, sizeof p->used);

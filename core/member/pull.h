@@ -1,17 +1,17 @@
-/* pull.h: a joining member fetches from the others what it lacks: the one engine of
- * rebuild and catch-up.
+/* pull.h: a joining member copies missing data from the others: the one engine
+ * of rebuild and catch-up.
  *
- * A pure state machine above the member engine (member.h).  The member engine says
- * what is to be copied, and when that is done; weftd says from whom and how fast.
- * The caller (plugin/puller.c, the simulator) has a director, which does one task
- * after the other, and some workers, each of which copies one extent after the
- * other (copy.h):
+ * A pure state machine above the member engine (member.h). The member engine
+ * names the extents to copy, and says when all are done; weftd sets the sources
+ * and the speed.  The caller (plugin/puller.c, the simulator) has a director,
+ * which does one task after the other, and some workers, each of which copies
+ * one extent after the other (copy.h):
  *
  *   weftd ───► pull_obey ──────┐            ┌─ pull_next_task: of the director
  *   director ► pull_task_done ─┼─► pull ────┤
  *   workers ─► pull_copied ────┘            └─ pull_next: an extent for a worker
  *
- * What holds:
+ * These rules hold:
  *
  *   F1  No extent is given out before the intent maps of all sources are known in
  *       this run of the joining, nor while there is no order for its epoch.
@@ -29,8 +29,8 @@
  * down, and a worker that has to connect first gives its extent back.
  *
  * The caller serialises all calls, and those to the member engine, by one lock;
- * only what is marked [any thread] needs none.  Times are milliseconds of a clock
- * that never goes back.
+ * only functions marked [any thread] need none.  Times are milliseconds of a
+ * clock that never goes back.
  */
 
 #ifndef WEFT_MEMBER_PULL_H
@@ -73,7 +73,7 @@ struct pull_order {
  */
 void pull_obey (struct pull *p, const struct pull_order *o);
 
-/* Is what was begun in this run of no use any more?  [any thread] */
+/* Is work of this run no longer needed?  [any thread] */
 bool pull_cancelled (const struct pull *p, uint64_t run);
 
 /* Is there anything to copy now, or to flush? */
@@ -156,7 +156,7 @@ void pull_unreachable (struct pull *p, struct pull_worker *w,
  */
 void pull_rest (struct pull *p);
 
-/* ---- What is to be known ---- */
+/* ---- Facts ---- */
 
 /* Has something changed for which requests, workers or the director may wait?  True
  * once for each change.

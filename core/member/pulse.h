@@ -5,9 +5,9 @@
  * is stuck.  The process says for how long, to weftd and to array processes
  * that wait for an answer.  A disk that is stuck for HUNG_MS hangs.
  *
- * A busy disk completes other requests while the read waits, so it is not stuck.
- * The time between two looks counts up to PULSE_LOOK_MS: if the process itself
- * stood still, the answer may be there, unread.
+ * A busy disk completes other requests while the read waits, so it is not
+ * stuck.  The time between two looks counts up to PULSE_LOOK_MS: if the process
+ * itself was stopped, the answer may be there, unread.
  */
 
 #ifndef WEFT_PULSE_H
@@ -26,7 +26,7 @@ struct pulse {
 };
 
 void pulse_ask (struct pulse *p, uint64_t now_ms);
-/* The read has ended, be it with an error. */
+/* The read has ended, even with an error. */
 void pulse_answered (struct pulse *p);
 /* For how long has the disk been stuck?  completed: how many requests it has
  * completed since its host's start; 0: that is not known.

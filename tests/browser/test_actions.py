@@ -1,4 +1,4 @@
-"""What the page lets people do, beyond test_day.py: each on a real cluster."""
+"""The page's actions, beyond test_day.py: each on a real cluster."""
 
 import re
 import shutil
@@ -115,7 +115,7 @@ def test_rekey(cluster, page):
 
     p.press_row("members", "a 1", "Rekey…")
     eventually(lambda: f"Type {file} to go on" in p.dialog())
-    assert "connects again" in p.dialog() and "silent" not in p.dialog()
+    assert "made again" in p.dialog() and "silent" not in p.dialog()
     assert commands(p)[0].endswith(f"disk rekey {disk}")
     p.type("confirm", c.members[0]["file"])
     p.press("Rekey it", "dialog")
@@ -127,7 +127,7 @@ def test_rekey(cluster, page):
     c.kill("m1")
     eventually(lambda: "is silent" in p.text("#log"), 60)
     p.press_row("members", "a 1", "Rekey…")
-    eventually(lambda: "It is silent" in p.dialog())
+    eventually(lambda: "The disk is silent" in p.dialog())
     p.confirm("Rekey it", file)
     eventually(lambda: "another key is on its way" in
                p.row("members", "a 1")["State"])
@@ -140,7 +140,7 @@ def test_rekey(cluster, page):
 
 
 def asked(p):
-    """The name that is to be typed."""
+    """The name that the user must type."""
     return eventually(lambda: re.search(r"Type (\S+) to go on", p.dialog()),
                       what="the preflight's answer").group(1)
 
@@ -163,7 +163,7 @@ def test_who_may_attach(cluster, page):
     eventually(lambda: "n1 with failover" in p.facts("a")["May attach it"])
     p.press("Nodes…", "#arrays")
     p.press("Deny…", "dialog")
-    eventually(lambda: "Let n0 attach a no more" in p.dialog())
+    eventually(lambda: "Forbid n0 to attach a" in p.dialog())
     p.confirm("Deny it", asked(p))
     assert set(listed()) == {"n1", "n2"}
     eventually(lambda: "n0" not in p.facts("a")["May attach it"])
@@ -180,7 +180,7 @@ def test_evict(cluster, page):
 
 
 def test_somebody_else_was_faster(cluster, page):
-    """What another changes while a dialog is open is not written over."""
+    """Another user's change while a dialog is open is not overwritten."""
     c = cluster(members=3)
     p = page(c)
     p.refusals = r" - Failed to load resource: .* status of 412 "
@@ -190,7 +190,7 @@ def test_somebody_else_was_faster(cluster, page):
     p.press("Set the time", "dialog")
     eventually(lambda: "Somebody else has changed this" in p.dialog())
     assert c.get("/api/v1/arrays/a")["spare_after_s"] == 7
-    # Who still wants it may have it.
+    # The user may still make the change.
     p.press("Set the time", "dialog")
     eventually(lambda: not p.dialog())
     assert c.get("/api/v1/arrays/a")["spare_after_s"] == 42
@@ -201,7 +201,7 @@ def test_somebody_else_was_faster(cluster, page):
     p.type("confirm", "n1")
     p.press("Begin maintenance", "dialog")
     eventually(lambda: "Somebody else has changed this" in p.dialog())
-    # It is asked anew what that would do now.
+    # The dialog asks again, with the effect that the action has now.
     eventually(lambda: p.js("return document.querySelector('dialog "
                             "[name=confirm]')?.value") == "")
     p.press("Cancel", "dialog")
@@ -221,7 +221,7 @@ def test_maintenance_by_force(cluster, page):
     assert all("force" in c for c in commands(p))
     p.confirm("Begin maintenance", "n1")
     eventually(lambda: c.get("/api/v1/nodes/n1")["maintenance"])
-    # Where nothing is lost nobody is asked for force.
+    # If nothing is lost, the dialog does not ask for force.
     p.press_row("nodes", "n0", "Maintenance…")
     eventually(lambda: "Type n0 to go on" in p.dialog())
     assert not p.js("return document.querySelector('dialog [name=force]')"
@@ -239,7 +239,7 @@ def test_import(cluster, page):
     p = page(c)
     p.refusals = r" - Failed to load resource: .* status of 409 "
     p.press("Import…")
-    eventually(lambda: "has asked for its place" in p.dialog() or
+    eventually(lambda: "has contacted this weftd" in p.dialog() or
                array["uuid"] in p.dialog(), what="what could be imported")
     p.press("Cancel" if array["uuid"] in p.dialog() else "Close", "dialog")
     eventually(lambda: [len(i["members"])

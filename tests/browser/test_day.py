@@ -2,8 +2,8 @@
 
 Topology: weftd and five hosts in network namespaces of their own, with TLS and
          certificates of the cluster's CA, which Chromium trusts; a disk each,
-         four of them to be an array.
-Causes:  what a day brings: the first login, hosts are enrolled, an array is
+         four of which become an array.
+Causes:  the events of a day: the first login, hosts are enrolled, an array is
          made, a client writes, a member dies and is replaced, its rebuild is
          throttled and let go, a node is serviced, a second administrator works
          at the same time, weftd is restarted, a host's certificate is revoked.
@@ -47,7 +47,7 @@ def world():
 def page(world):
     """Pages in Chromiums that trust the cluster's CA."""
     pages = Pages(world.w.dir / "state/ca-cert.pem")
-    # Refusals that the page expects are on the console all the same.
+    # Refusals that the page expects are on the console nevertheless.
     pages.refusals = (r" - Failed to load resource: .* status of "
                       r"(401|409|412|422) ")
     yield pages
@@ -235,11 +235,16 @@ def it_is_replaced(p, other, world):
 
 
 def its_rebuild_is_throttled(p, other, world):
+    """Once the page knows how long yet, it would go on for some minutes; a higher ceiling is
+    set while it is paused.  So it ends when it is allowed to."""
     eventually(lambda: p.text("#rebuilds article"), what="the rebuild")
     eventually(lambda: "% of 63.0 MiB" in p.text(".rebuild-figures"))
     eventually(lambda: "left" in p.text(".rebuild-figures"),
                what="how long yet")
     assert "At most 1.00 MiB/s" in " ".join(p.text(".reins").split())
+    world.ctl("rebuild", "rate", "a", "1", "--ceiling", "128K")
+    eventually(lambda: "128 KiB/s" in p.text(".reins output"),
+               what="the lower ceiling")
     assert p.js("return document.querySelector('.flow').dataset.moving") == ""
     eventually(lambda: other.text("#rebuilds article"),
                what="the rebuild on the other page")
@@ -259,6 +264,9 @@ def its_rebuild_is_throttled(p, other, world):
                what="the pause on the other page")
     other.press("Resume", "#rebuilds")
     eventually(lambda: "somebody to resume it" not in p.text("#rebuilds"))
+    assert "% of 63.0 MiB" in p.text(".rebuild-figures")
+    p.press("Pause", "#rebuilds")
+    eventually(lambda: "somebody to resume it" in other.text("#rebuilds"))
     move(p, "ceiling", 2)
     eventually(lambda: "4.00 MiB/s" in other.text(".reins output"),
                what="the new ceiling on the other page")
@@ -267,6 +275,9 @@ def its_rebuild_is_throttled(p, other, world):
         r["floor"] for r in world.json("rebuild", "ls")["rebuilds"]],
         what="the floor")
     move(p, "ceiling", "max")
+    eventually(lambda: "no ceiling" in other.text(".reins"),
+               what="no ceiling on the other page")
+    other.press("Resume", "#rebuilds")
     eventually(lambda: p.facts("a")["State"] == "ready", 60,
                what="the end of the rebuild")
     eventually(lambda: "Nothing is being rebuilt" in other.text("#rebuilds"))
@@ -312,11 +323,12 @@ def a_host_is_taken_away(p, world):
 
 
 def kill(place):
-    """What runs there, but for an array."""
+    """A process that runs there, except the array's."""
     place.end(next(name for name in place.processes if name != "a"),
               signal.SIGKILL)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.long
 def test_day(world, page):
     token = (world.w.dir / "state/setup-url").read_text().split("#", 1)[1]
@@ -338,6 +350,7 @@ def test_day(world, page):
     eventually(lambda: p.rows("sessions"), what="the client")
     eventually(lambda: "B/s" in p.facts("a")["Writes"])
     shots(p, "overview", "light", "dark")
+    p.shot("overview-top", height_max=512)  # README.md has this one
     assert p.axe() == []
 
     a_member_dies(p, uri, nodes)

@@ -1,26 +1,28 @@
 """Logins on the page: the first one, roles, users, tokens, enrolling a node.
 
 Topology: one weftd that wants a login, without disks.
-Pass:     a browser without a login sees the login page alone; the one-time URL
-          makes the first administrator, once; a viewer sees everything and is
-          told why he may change nothing; what ends a login leads back to the
-          login page.
+Pass:     A browser without a login sees the login page alone; the one-time URL makes the first
+          administrator, once; a viewer sees everything, and the page says why a viewer may
+          change nothing; every end of a login leads back to the login page.
 """
 
+import http.server
 import re
+import threading
 
 import pytest
 from selenium.webdriver.common.by import By
 
-from weftdlogin import weftd
-from wefttest import eventually, http
+from weftdlogin import code_of, weftd
+from wefttest import eventually
+from wefttest import http as http_call
 
 PASSWORD = "a long enough password"
 
 
 @pytest.fixture
 def browser(weftd, page):
-    # A refusal that the page expects is on Chromium's console all the same.
+    # A refusal that the page expects is on Chromium's console nevertheless.
     page.refusals = r" - Failed to load resource: .* status of 4\d\d "
     return lambda at="/": page(weftd.url, at, live=False)
 
@@ -112,6 +114,23 @@ def test_first_login(weftd, browser):
 def test_roles(weftd, browser):
     p = first(weftd, browser)
     at(p, weftd, "access.html")
+    # With a second factor, of which the login page asks the code.
+    p.press_row("users", "ann", "Second factor…")
+    p.press("Turn it on", "dialog")
+    secret = re.search(r"secret=([A-Z2-7]{32})", eventually(
+        lambda: p.text("dialog") if "otpauth" in p.text("dialog") else None,
+        what="the secret"))[1]
+    p.shot("second-factor")
+    p.press("Done", "dialog")
+    eventually(lambda: p.row("users", "ann")["Second factor"] == "yes")
+    assert secret not in p.text("body")
+    log_out(p)
+    log_in(p, "ann")
+    eventually(lambda: "your app shows" in p.text("#login"), what="the field of the code")
+    p.type("code", code_of(secret), within="form")
+    p.press("Log in")
+    p.await_stream("live")
+    at(p, weftd, "access.html")
     add_user(p, "bob", "viewer")
     eventually(lambda: [r["Name"] for r in p.rows("users")] == ["ann", "bob"])
     eventually(lambda: any("/users" in r["Did"] for r in p.rows("audit")),
@@ -182,11 +201,11 @@ def test_tokens(weftd, browser):
     assert token not in p.text("body")
     status = weftd.url + "/api/v1/status"
     bearer = {"Authorization": "Bearer " + token}
-    assert http("GET", status, headers=bearer)[0] == 200
+    assert http_call("GET", status, headers=bearer)[0] == 200
     p.press("Revoke…", "#tokens")
     p.confirm("Revoke token grafana", "grafana")
     eventually(lambda: not p.rows("tokens"))
-    assert http("GET", status, headers=bearer)[0] == 401
+    assert http_call("GET", status, headers=bearer)[0] == 401
 
 
 def test_enroll(weftd, browser):
@@ -235,14 +254,72 @@ def test_somebody_else_was_faster(weftd, browser):
     eventually(lambda: "Somebody else has changed this" in other.dialog())
 
 
-def test_without_csrf_token(weftd, browser):
-    """A form on another site has the cookie at best, never the token."""
+class Cookies(http.server.BaseHTTPRequestHandler):
+    """Another user's web server on weftd's host: all that it is sent is `got`."""
+
+    def do_GET(self):
+        self.server.got.append(self.headers["Cookie"])
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        # A page of the same site: it is sent cookies that are SameSite=Strict.
+        self.wfile.write(b"<script>if (!location.hash) {"
+                         b"location.hash = 'x'; location.reload(); }</script>")
+
+    def log_message(self, *_):
+        pass
+
+
+def test_another_port_gets_the_cookie_alone(weftd, browser):
+    """Browsers send a cookie to every port of its host.  It opens nothing by itself: the
+    origin secret, which no page of another port can read, is needed, too."""
     p = first(weftd, browser)
-    assert p.js("""
-        const reply = await fetch("/api/v1/users", {method: "POST",
-          headers: {"Content-Type": "application/json"},
-          body: JSON.stringify({name: "eve", role: "admin",
-                                password: "a long enough password"})});
-        return reply.status;
-        """) == 403
-    assert p.js("return document.cookie") == ""
+    cookie, = p.driver.get_cookies()
+    assert cookie["httpOnly"] and p.js("return document.cookie") == ""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Cookies) as other:
+        other.got = []
+        thread = threading.Thread(target=other.serve_forever)
+        thread.start()
+        try:
+            p.driver.get(f"http://127.0.0.1:{other.server_port}/")
+            sent = eventually(lambda: [c for c in other.got if c],
+                              what="the cookie at the other port")[0]
+            assert p.js("return localStorage.length") == 0
+        finally:
+            other.shutdown()
+            thread.join()
+    assert sent == f"weft={cookie['value']}"
+    for path in ("me", "status", "users", "events"):
+        status, text = http_call("GET", f"{weftd.url}/api/v1/{path}",
+                                    headers={"Cookie": sent})
+        assert status == (200 if path == "me" else 401)
+        assert "ann" not in str(text)
+    # The page itself is logged in as before; by the name that stands for ::1, too, where
+    # another user may have the same port, it is the page of weftd's own address.
+    p.driver.get(weftd.url.replace("127.0.0.1", "localhost") + "/index.html")
+    p.await_stream("live")
+    assert p.driver.current_url == weftd.url + "/index.html"
+
+
+def test_tabs(weftd, browser):
+    """A new tab is logged in; a log out in one ends the other."""
+    p = first(weftd, browser)
+    tab = p.driver.current_window_handle
+    p.driver.switch_to.new_window("tab")
+    p.driver.get(weftd.url)
+    p.await_stream("live")
+    assert "ann" in p.text(".menu summary")
+    log_out(p)
+    assert p.js("return localStorage.getItem('weft-origin-secret')") is None
+    p.driver.close()
+    p.driver.switch_to.window(tab)
+    eventually(lambda: "Log in" in p.text("#login"), 60,
+               what="the login page in the first tab")
+    log_in(p, "ann")
+    p.await_stream("live")
+    # The page's stored secret is no longer valid: the login page appears, once.
+    p.js("localStorage.setItem('weft-origin-secret', '0'.repeat(64))")
+    p.driver.get(weftd.url)
+    eventually(lambda: "Log in" in p.text("#login"), what="the login page")
+    log_in(p, "ann")
+    p.await_stream("live")

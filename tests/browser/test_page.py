@@ -105,7 +105,7 @@ def test_parts(cluster, page):
 
 
 class Api:
-    """What played hosts call."""
+    """The API calls of played hosts."""
 
     def __init__(self, c):
         self.call = lambda method, path, body=None: \
@@ -113,8 +113,8 @@ class Api:
 
 
 def test_leases(cluster, page):
-    """Two played hosts that share the array by leases: who has what, where they meet,
-    and what one that has ended leaves."""
+    """Two played hosts that share the array by leases: their ranges, their conflicts, and the
+    ranges that an ended one leaves."""
     c = cluster(members=3, size="64M")
     c.terminate("array")
     p = page(c)
@@ -149,7 +149,7 @@ def test_leases(cluster, page):
         assert not p.axe()
         second.stop()
         http("DELETE", f"{c.admin}/api/v1/sessions/{second.session}")
-        eventually(lambda: "are made equal before anybody gets them: h1" in
+        eventually(lambda: "are resynchronized before they are granted: h1" in
                    p.text("#arrays"), what="a sentence on the recovery")
         assert "!" in {c[0] for c in p.js(cells)}
         first.recovered()
@@ -160,18 +160,18 @@ def test_leases(cluster, page):
 
 
 def test_service(cluster, page):
-    """Who serves the array, who could, and what that promises."""
+    """The serving node, the candidates, and the promise to clients."""
     c = cluster(members=3)
     p = page(c)
     eventually(lambda: p.facts("a"), what="the array on the page")
     assert p.facts("a")["Service"].startswith("none")
     s = Served(c)
     try:
-        eventually(lambda: p.facts("a")["Service"].startswith("nobody serves"))
+        eventually(lambda: p.facts("a")["Service"].startswith("no node serves"))
         s.stand_by("s0")
         s.stand_by("s1")
         eventually(lambda: p.facts("a")["Service"].startswith(
-            "s0 serves it, s1 stands by; what a client was answered for"))
+            "s0 serves it, s1 stands by; acknowledged writes"))
         assert p.rows("sessions")[0]["Mode"] == "serves other hosts"
         s.move("s1")
         eventually(lambda: p.facts("a")["Service"].startswith(
@@ -202,7 +202,7 @@ def test_headers_are_strict(cluster, page):
     assert "default-src 'none'" in policy[0] or \
         "default-src 'self'" in policy[0]
     assert policy[1] == "nosniff"
-    # The policy is at work: what the page may not do is blocked.
+    # The policy is in force: forbidden actions of the page are blocked.
     blocked = p.js("""
         const script = document.createElement("script");
         script.textContent = "window.weftInline = true";
@@ -346,7 +346,7 @@ def test_text_is_only_text(cluster, page):
          "path": path, "size": 1 << 30, "data_bytes": 1 << 29,
          "cluster": None, "array": None, "position": None, "min_epoch": 0,
          "sequence": 1, "generation": 0, "state": "failed",
-         "reason": "</td><script>window.weftHurt=1</script>",
+         "reason": "</td><script>window.weftHurt=1</script>\u202e\u2066\u009b",
          "dirty_extents": 0, "wait_ms": 0})
     assert status == 200, reply
     p = page(c)
@@ -354,7 +354,19 @@ def test_text_is_only_text(cluster, page):
                                    if r["Node"] == "n9"), None),
                      what="the disk")
     assert row["Disk"] == path
-    assert "</td><script>window.weftHurt=1</script>" in row["State"]
+    # Marks that turn the direction of writing are removed.
+    assert "</td><script>window.weftHurt=1</script>???" in row["State"]
+    assert p.driver.execute_async_script("""
+        const done = arguments[arguments.length - 1];
+        import("/strike.js").then(({ strike }) => {
+          const struck = [];
+          for (let c = 0; c <= 0x10ffff; c++)
+            if (strike(String.fromCodePoint(c)) === "?")
+              struck.push(c);
+          done(struck);
+        });""") == [
+        *range(9), *range(11, 0x20), ord("?"), *range(0x7f, 0xa0), 0x61c, 0x200e,
+        0x200f, *range(0x202a, 0x202f), *range(0x2066, 0x206a)]
     p.press("Create an array…")
     assert path not in p.dialog()  # a disk that has failed is not offered
     p.press("Cancel", "dialog")
@@ -384,7 +396,7 @@ def test_keyboard(cluster, page):
     assert reached[0] == "#arrays"
     assert reached[1:5] == ["/", "/access.html", "/api.html", "Menu"]
     assert [r[:2] for r in reached[5:]] == ["n0", "0✓", "n1", "1✓", "n2", "2✓"]
-    # What has the focus stays focused while figures change.
+    # The focused element stays focused while figures change.
     p.js("document.querySelector('.map .member').focus()")
     with Writer(c.nbd):
         eventually(lambda: re.match(r"[1-9]", p.facts("a")["Writes"]))

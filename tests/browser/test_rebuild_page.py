@@ -29,7 +29,7 @@ def degraded(cluster, page):
     p = page(c)
     eventually(lambda: p.facts("a"))
     c.kill("m1")
-    # What is not written is a hole, and holes are copied in no time.
+    # An unwritten range is a hole, and holes are copied in no time.
     write(c, 96 * MIB)
     wait_state(c, 1, "out")
     return c, p
@@ -171,5 +171,5 @@ def test_what_happened(degraded):
     assert at[14:19] in row(p)["State"]  # minutes and seconds
     assert any("spare of a" in r["State"] for r in p.rows("members"))
     assert c.call("POST", "/api/v1/arrays/a/members/1/cancel")[0] == 200
-    eventually(lambda: "held out until it is told to join" in row(p)["State"])
+    eventually(lambda: "held out: let it join" in row(p)["State"])
     assert "a spare takes" not in row(p)["State"]

@@ -92,8 +92,8 @@ def test_papers(tmp_path):
         assert mb > 0 and work in p.stdout
         # All of it comes by one link of 100 Mbit/s, into which a burst fits beside that.
         assert name != "central" or mb < 12.5 * 1.1, (name, clients, work, mb)
-    # What links carried is more than the data, for it has headers; of a raid-x of four
-    # members a quarter is on the reader's own host.
+    # Links carried more than the data, because of headers; in a raid-x of four members a
+    # quarter is on the reader's own host.
     assert 1 < carried(runs["central", 2, "large read"]) < 1.2
     assert 0.75 < carried(runs["raid-x", 2, "large read"]) < 1
 
@@ -164,7 +164,7 @@ def test_papers_andrew(tmp_path):
                          for phase in phases}
     for (name, clients, phase), r in runs.items():
         assert len(r["seconds each"]) == clients and f"| {name}, {clients} " in p.stdout
-        # What is read comes from the disks, anew for each phase.
+        # Reads come from the disks, again in each phase.
         assert r["seconds"] == max(r["seconds each"]) > 0.001, (name, clients, phase)
     assert runs["raid-x", 2, "compile"]["cpu s"]["clients"] > 0.1
     assert "weft-andrew" not in run("losetup", "-a").stdout
@@ -173,8 +173,8 @@ def test_papers_andrew(tmp_path):
 
 @pytest.mark.parametrize("way", ["shared", "leases"])
 def test_papers_by_sessions(tmp_path, way):
-    """What two clients have written each reads of the other; what has been measured by
-    maps stands beside it."""
+    """Each of two clients reads the other's writes; earlier results measured by maps are kept
+    beside the new ones."""
     out = tmp_path / "papers.json"
     key = ["raid-x", "raid-x", 2, "large write", "map", 100, 0, 256, 16]
     out.write_text(json.dumps([{"key": key, "runs": [{"MB/s": 5}]}]))
@@ -213,8 +213,8 @@ def test_papers_replicated_pvfs(tmp_path):
     works = ["large read", "large write"]
     points = {tuple(p["key"][1:4]): p["runs"][0] for p in json.loads(out.read_text())}
     assert set(points) == {(name, 1, work) for name in arrays for work in works}
-    # A client has no member on its host: what it reads comes by its link once, and what it
-    # writes goes there as often as there are copies.
+    # A client has no member on its host: its reads use its link once, and its writes once for
+    # each copy.
     for (name, _, work), run_ in points.items():
         copies = 2 if name in ("raid-x", "raid-10") and "write" in work else 1
         assert copies < carried(run_) < copies * 1.2, (name, work)
@@ -273,7 +273,7 @@ def test_grants(kind, pattern):
         float, words)
     assert hosts == 10 and asks > 0 and grants > 0 and writes > 0 and spans > 0
     assert 0 < one <= whole and records == 0
-    # Who fights has what others had: they were asked, and gave it.
+    # Clients that fight take leases from others, which were asked and gave them back.
     assert pattern != "fight" or (back > 0 and gives > 0)
 
 

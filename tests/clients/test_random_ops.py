@@ -105,8 +105,8 @@ class Client:
         self.send(Request("flush", 0, 0))
         while self.flying:
             self.poll()
-        # One flush sent behind all, for it promises nothing about the others
-        # that were in flight with it.
+        # One flush sent after all of them, because a flush promises nothing about requests in
+        # flight with it.
         self.handles[0].flush()
 
 

@@ -1,4 +1,4 @@
-"""Whatever a client sends, no process ends by it.
+"""No process ends, whatever a client sends.
 
 Topology: a devcluster of two members and its array process.
 Cause:    every option of the handshake, and every command with every combination of
@@ -89,7 +89,7 @@ def drained(s):
 
 
 def told(s, data):
-    """Whoever is refused early may find the connection closed."""
+    """A client that is refused early may find the connection closed."""
     try:
         s.sendall(data)
     except (BrokenPipeError, ConnectionResetError):

@@ -442,7 +442,7 @@ def test_map_file_missing(tmp_path):
 
 
 def test_good_map_starts(tmp_path, plain):
-    """What the others spoil is good, or they would prove nothing."""
+    """The map that the other tests spoil is valid; otherwise they would prove nothing."""
     _, uris = plain
     path = tmp_path / "map.json"
     path.write_text(json.dumps(good_map(uris)))
@@ -452,7 +452,7 @@ def test_good_map_starts(tmp_path, plain):
 
 
 def test_map_with_a_member_out(tmp_path, plain):
-    """What a map's writer says is so: it starts degraded, and loudly."""
+    """The map's state is trusted: the array starts degraded, and says so loudly."""
     paths, uris = plain
     path = tmp_path / "map.json"
     text = good_map(uris)

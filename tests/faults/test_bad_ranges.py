@@ -1,4 +1,4 @@
-"""Blocks of which no copy can be read: what is in their place is never read.
+"""Blocks that can't be read in any copy: their content is never read.
 
 Topology: a raid-1 devcluster; any block of a member's disk can be made
           unreadable.
@@ -100,7 +100,7 @@ def test_old_data_is_not_read(array, ctl, seed):
     wait_state(c, 0, "out")
     is_all(h, b"2", [bad])
 
-    # Nor does a hole say that it is all zeroes.
+    # A hole is not reported as zeroes there either.
     found = []
     h2 = nbd.NBD()
     h2.add_meta_context("base:allocation")
@@ -108,8 +108,8 @@ def test_old_data_is_not_read(array, ctl, seed):
     h2.block_status(BLOCK, bad, lambda *a: found.append(a[2][1]) or 0)
     assert found == [0], found
 
-    # It is known after all was started again; a rebuild from the member that has
-    # the entry makes one, and no more, at the other.
+    # The entry survives a restart of everything; a rebuild from the member that has the entry
+    # makes exactly one at the other.
     c.start("m0")
     wait_in_sync(c)
     c.kill("array", "m0", "m1")
@@ -178,7 +178,7 @@ def test_nothing_to_read_at_an_attach(array, seed):
     h = connected(c.nbd)
     assert is_eio(h, bad)
     wait_clean(c)
-    # One that can be read again some day might be old.
+    # A block that becomes readable later might be old.
     mend(c.members[0]["file"])
     mend(c.members[1]["file"])
     assert is_eio(h, bad)
@@ -192,9 +192,48 @@ def test_nothing_to_read_at_an_attach(array, seed):
     assert "can't be read" not in c.get("/api/v1/status")["verdict"]
 
 
+    parts_are_written(c, h, bad)
+
+
+def parts_are_written(c, h, first):
+    """The rest of a block can't be read while a part of it is written, or read: the
+    other copy has it.  No member fails by that."""
+    blocks = [(first + 2 * BLOCK * i) % (8 << 20) for i in range(5)]
+
+    def holds(at, block):
+        h.flush()
+        assert [m["state"] for m in members(c)] == ["in-sync"] * 2
+        eventually(lambda: bad_list(c, 0) == bad_list(c, 1) == [])
+        assert h.pread(BLOCK, at) == block
+        for m in c.members:
+            with open(m["file"], "rb") as f:
+                f.seek(HEADER + at)
+                assert f.read(BLOCK) == block
+
+    for m in 0, 1:
+        spoil(c.members[m]["file"], *((at, BLOCK) for at in blocks[m::2]))
+    h.pwrite(b"3" * 512, blocks[0] + 512)
+    h.pwrite(b"4" * 512, blocks[1] + 512, nbd.CMD_FLAG_FUA)
+    h.trim(512, blocks[2] + 512)
+    h.zero(512, blocks[3] + 512)
+    assert h.pread(512, blocks[4] + 512) == b"2" * 512
+    for at, part in zip(blocks, (b"3", b"4", b"\0", b"\0", b"2")):
+        holds(at, b"2" * 512 + part * 512 + b"2" * (BLOCK - 1024))
+
+    # Where no copy can be read, nothing is made up.
+    for m in c.members:
+        spoil(m["file"], (first, BLOCK))
+    h.pwrite(b"5" * 512, first + 512)
+    h.flush()
+    assert is_eio(h, first) and is_eio(h, first + 512, 512)
+    assert bad_list(c, 0) == bad_list(c, 1) == [(first // BLOCK, 1, 4)]
+    h.pwrite(b"2" * BLOCK, first)
+    holds(first, b"2" * BLOCK)
+
+
 def test_nothing_to_read_while_one_is_out(cluster, tmp_path, seed):
-    """What two copies have that can be read again is not read by turns: first what the
-    one has, and then, when that fails, what the other has."""
+    """Two copies that can be read again are not read in turns: first the first copy's content,
+    and, when that fails, the other's."""
     c = cluster(layout="raid-1", members=3, unit=UNIT, size="24M",
                 env=bad_spots(tmp_path, AT_ONCE))
     bad = random.Random(seed).randrange(8 << 20) // BLOCK * BLOCK
@@ -230,7 +269,7 @@ def test_nothing_to_read_while_one_is_out(cluster, tmp_path, seed):
 
 
 def block_size(c):
-    """That a client is told who connects now."""
+    """The block size that the array announces to a new client."""
     return connected(c.nbd).get_block_size(nbd.SIZE_MINIMUM)
 
 
@@ -248,7 +287,7 @@ def test_loss_is_accepted(array, ctl, seed):
     eventually(lambda: block_size(c) == BLOCK)
     with refuses("EINVAL"):
         connected(c.nbd).pwrite(b"3" * 512, blocks[0])
-    # Who has been there before may write a part; the rest of it is lost still.
+    # A former client may write a part; the rest of the block is still lost.
     h.pwrite(b"3" * 512, blocks[0] + 512)
     is_eio(h, blocks[0])
 
@@ -264,7 +303,7 @@ def test_loss_is_accepted(array, ctl, seed):
     wait_in_sync(c)
     is_eio(h, blocks[0])
 
-    # What is said beforehand; nothing without a yes.
+    # The command shows the cost first, and acts only after a yes.
     shown = w("array", "accept-loss", "a", "--dry-run")
     assert "12 KiB of array a become zeroes" in shown
     assert all(f"4096 bytes at {b}" in shown for b in blocks)
@@ -302,8 +341,8 @@ def test_loss_is_accepted(array, ctl, seed):
 
 
 def test_no_room(array):
-    """More than the list can take: the member does not become in-sync, and says
-    why, until somebody has written the places anew."""
+    """More bad blocks than the list can take: the member does not become in-sync, and says
+    why, until the blocks have been written again."""
     c = array
     h = flushed_alone(c, 1)
     spoil(c.members[0]["file"], (0, 9 << 20))
@@ -311,8 +350,8 @@ def test_no_room(array):
 
     def rebuild():
         return c.get("/api/v1/arrays/a")["members"][1]["rebuild"] or {}
-    eventually(lambda: "no room in its list" in (rebuild().get("waits") or ""))
-    eventually(lambda: "no room in its list" in c.get("/api/v1/status")["verdict"])
+    eventually(lambda: "list of bad ranges is full" in (rebuild().get("waits") or ""))
+    eventually(lambda: "list of bad ranges is full" in c.get("/api/v1/status")["verdict"])
     assert members(c)[1]["state"] == "joining"
     for at in range(0, 8 << 20, 1 << 20):
         h.pwrite(b"2" * (1 << 20), at)

@@ -7,7 +7,7 @@ Cause: SIGKILL, again and again: of fio, which is the array process's client,
        what no client may.  The end of the only client of nbdkit -s.
 Pass:  the processes that served it live on and serve the next one; nothing is
        left behind of the dead client's connection.  (nbdkit 1.32 would end
-       itself by an assertion: plugin/replies.c.)  nbdkit -s ends.
+       itself by an assertion: plugin/nbdkit-replies.c.)  nbdkit -s ends.
 """
 
 import contextlib

@@ -4,11 +4,10 @@ Topology: a devcluster; beside a client that behaves, some that connect and say
           nothing, or ask for much and read no answer (their sockets are full).
 Cause: SIGTERM to the array process, and to a member; an array by static map on
        a Unix socket.
-Pass:  the process ends by itself, all the same, and as it should: what was
-       written is flushed on both copies, the session is given back, so that the
-       next attach needs neither a takeover nor a resync.  A client that is at work
-       loses its connection, and is told of no error: a kernel's would fail what waits
-       for the next process.
+Pass:  The process ends by itself nevertheless, and properly: all written data is flushed on
+       both copies, and the session is given back, so that the next attach needs neither a
+       takeover nor a resync.  A client at work loses its connection, and gets no error: a
+       kernel's would fail requests that can wait for the next process.
 """
 
 import errno
@@ -32,7 +31,8 @@ ENDS_S = 60
 
 
 def annoy(stack, uri, export=""):
-    """A client that asks and doesn't listen, and one that doesn't even ask."""
+    """Two clients: the first sends requests and doesn't read the replies, the second sends
+    nothing."""
     stack.enter_context(deaf_client(uri, export=export))
     stack.enter_context(connect(uri))
     time.sleep(1)  # until the sockets are full
@@ -92,7 +92,7 @@ def test_on_a_unix_socket(tmp_path, stack):
             assert f.read(MIB) == b"y" * MIB
 
 
-# Whoever is told that a client has come hears so a second later.
+# accept reports a new client a second late.
 LATE = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -144,7 +144,7 @@ def test_a_client_that_comes_as_it_ends(tmp_path, stack):
 
 
 def errors_until_the_end(uri, end):
-    """Of a client with much under way, until its connection is gone."""
+    """A client with many requests under way, until its connection is gone."""
     h, errors = connected(uri), []
 
     def completed(error):

@@ -40,7 +40,7 @@ LAYOUTS = ["raid-x", "raid-10", "chained", "rotated"]
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_reads_fail_at_random(tmp_path, stack, seed, layout):
-    # Of a mirror the data copy is read, and that is on the first half.
+    # A mirror's data copy is read, and that is on the first half.
     bad = random.Random(seed).randrange(2 if layout == "raid-10" else 4)
     a = array(tmp_path, stack, layout, {bad: failing(
         "error-pread=EIO", "error-pread-rate=20%")})
@@ -120,8 +120,8 @@ def test_other_requests_fail(tmp_path, stack, bad, ask):
 
 
 def test_both_copies_fail(tmp_path, stack):
-    """Where no copy can be read the client gets EIO, and nothing else: what
-    can be read still is."""
+    """If no copy can be read, the client gets EIO, and no other error; readable blocks are
+    still read."""
     a = array(tmp_path, stack, "raid-10", {
         i: failing("error-pread=EIO", "error-pread-rate=100%",
                    f"error-pread-file={tmp_path}/trigger{i}")

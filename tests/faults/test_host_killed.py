@@ -3,9 +3,9 @@
 Topology: one devcluster; fio writes through its array process, never
           flushing, while another region was written and flushed before.
 Cause: SIGKILL of the array process; a new one starts.
-Pass:  what was flushed is there; of what was not, both copies are alike on
-       the members' files, so no later read, failure or rebuild can change
-       what a reader sees; the members go on.
+Pass:  Flushed data is there.  Of unflushed data both copies are alike on the members' files,
+       so no later read, failure or rebuild can change what a reader sees.  The members go
+       on.
 """
 
 import random

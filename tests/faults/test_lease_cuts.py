@@ -4,17 +4,18 @@ weftd, or all.
 Topology: a network namespace for each of weftd, four members and nine array processes
           (tests/netcluster.py); each of seven shares a run of sectors with the two
           others, whose lines stay whole, and has one that these want when it is cut off.
-Cause: blackhole routes, both ways or one way: of four at one moment, when these are ended
-       of three; and their removal when all are.  Each in a cluster of its own: of weftd;
-       of who recovers what another had that has died, from a member.
-Pass:  who does not hear weftd, or is not heard by it, is ended when it was silent for 10 s,
-       and who is without a member that others reach when it was so for 10 s; not before,
-       and the two others never.  These wait for no longer than that and a recovery takes,
-       and where nobody else writes for nothing.  All requests of the ended fail with
-       ESHUTDOWN, as soon as they can hear of it, and nothing of theirs comes later; what
-       they were to recover another one recovers.  Where it was weftd that nobody reached,
-       nobody is ended.  For each sector there is an order of all that was done that
-       explains all that was read; in the end all copies are alike.
+Cause: blackhole routes, both ways or one way: four at one moment, then, when the first three
+       have ended their hosts, three more; they are removed when all are ended.  Two cases have
+       a cluster of their own: the cut of weftd, and the cut of a host that recovers a dead
+       host's ranges from a member.
+Pass:  A host that weftd does not hear, or that does not hear weftd, is ended after 10 s of
+       silence; a host without a member that others reach, after 10 s without it.  Neither is
+       ended sooner, and the two other hosts never are.  Those two wait no longer than that and
+       a recovery takes, and where no other host writes, not at all.  All requests of an ended
+       host fail with ESHUTDOWN as soon as it can hear of its end, and none of its writes comes
+       later.  Another host recovers the ranges that it had orders for.  If no host reached
+       weftd, none is ended.  For each sector one order of all operations explains all reads;
+       in the end all copies are alike.
 """
 
 import contextlib
@@ -120,13 +121,13 @@ class World:
         return [one for some in self.left.values() for one in some] + [self.alone]
 
     def go(self, why):
-        """The lines are cut of those who are to be ended for this."""
+        """Cuts the lines of the hosts that end for this reason."""
         some = [v for v, (_, reason) in CUTS.items() if reason is why]
         noticed, cut = {}, time.time()
         for line in (line for v in some for line in CUTS[v][0]):
             self.net.cut(*line)
         all_cut = time.time()
-        # Who reaches members goes on with what it holds, until others have it.
+        # A host that reaches members goes on with its leases until others have them.
         for v in set(some) & {"v3", "v4", "v5"}:
             self.dead[v][1].until_done(20)
         for v in some:
@@ -155,7 +156,7 @@ class World:
             self.counts[v] = [one.count for one in self.dead[v]]
 
     def no_more(self):
-        """What the ended wrote, and were not answered for, is read now, or never."""
+        """Unacknowledged writes of ended hosts are read now, or never."""
         h = connected(self.hosts["n8"].uri)
         for run in (*self.shared.values(), *self.own.values()):
             begin = time.monotonic()
@@ -172,14 +173,13 @@ class World:
             for one, count in zip(self.dead[v], self.counts[v]):
                 one.broken()
                 assert one.error.errno == "ESHUTDOWN", (v, one.error)
-                # What it waited for may have been done before.
+                # The request that it waited for may have been done before.
                 assert one.count <= count + 1, (v, one.count - count)
             eventually(lambda: "every request fails from now on" in self.hosts[v].log(),
                        what=f"{v} to say why it ends")
 
 
 @pytest.mark.long(30)
-@pytest.mark.timeout(240)
 # Thousands of threads: see test_lease_stops.py.
 @pytest.mark.xdist_group("many threads")
 def test_who_goes(tmp_path, seed):
@@ -212,7 +212,7 @@ def test_who_goes(tmp_path, seed):
 
 
 def writing(handle, data, offset):
-    """What does so."""
+    """A thread that does so."""
     def write():
         with contextlib.suppress(nbd.Error):
             handle.pwrite(data, offset)
@@ -228,7 +228,8 @@ def a_recoverer_is_cut_off(directory, ways):
             contextlib.ExitStack() as close:
         hosts = sharing(net, close, net.clients)
         numbers = {n: s["session"] for n, s in sessions_of(net).items()}
-        # Who waits for it is told to recover it, or else the one with the lowest number.
+        # A session that waits for the range gets the order to recover it, or otherwise the one
+        # with the lowest number.
         recoverer, third, dead = sorted(numbers, key=numbers.get)
         handles = {n: connected(h.uri) for n, h in hosts.items()}
         model, data = model_of(net, net.layout, net.unit), os.urandom(REGION)
@@ -273,7 +274,6 @@ def a_recoverer_is_cut_off(directory, ways):
 
 
 @pytest.mark.long(20)
-@pytest.mark.timeout(120)
 @pytest.mark.xdist_group("many threads")
 def test_a_recoverer_is_cut_off(tmp_path):
     at_once(lambda ways: a_recoverer_is_cut_off(tmp_path / ways, ways),
@@ -284,10 +284,9 @@ def test_a_recoverer_is_cut_off(tmp_path):
 
 
 @pytest.mark.long(20)
-@pytest.mark.timeout(120)
 def test_weftd_is_cut_off(tmp_path, seed):
-    """From all, for longer than who is silent lives; and it hears one host again before
-    the other.  Both go on as they were."""
+    """From all, for longer than the time-out of a silent host; and it hears one host again
+    before the other.  Both go on as before."""
     rng, history = random.Random(seed), History()
     with NetCluster(tmp_path, clients=LEFT, attached=False) as net, \
             contextlib.ExitStack() as close:

@@ -6,11 +6,10 @@ Topology: devclusters whose array is shared by leases; array processes speak to 
 Cause: SIGSTOP, for longer than a session lives unheard, at a message of the protocol;
        then SIGCONT, and what was on its way arrives.  weftd is stopped or killed when
        it has decided, and before anybody has its answer.
-Pass:  for each sector there is an order of all that was done that explains all that was
-       read; the others go on, and nobody waits for longer than a dead one is waited for;
-       who was ended while it stood still completes nothing that it began afterwards, no
-       write of it comes late, and it says why it ends; when weftd stands still nobody is
-       ended; in the end all copies are alike.
+Pass:  For each sector one order of all operations explains all reads.  The others go on, and
+       wait no longer than for a dead host.  A host that was ended while it was stopped
+       completes nothing that it began afterwards, no write of it comes late, and it says why
+       it ends.  When weftd is stopped no host is ended.  In the end all copies are alike.
 """
 
 import contextlib
@@ -39,12 +38,12 @@ REGION = 2 << 20
 TTL_S = 10    # SESSION_TTL_MS
 RECOVERY_S = TTL_S + 5
 STANDS_S = TTL_S + 2  # weftd
-# What one writes just before it is killed, and nobody else touches: larger than all
-# that clients write of late.
+# A range that one host writes just before it is killed, and no other host touches: larger than
+# all recent writes of the clients.
 COLD, LARGE = range(20 << 20, (20 << 20) + UNIT), UNIT // 2
 
-# What comes, one message after the other, until the host is stopped; which of these are
-# held until it goes on; and of how many sectors the clients write.
+# The messages that come, one after the other, until the host is stopped; the numbers of those
+# that are held until it goes on; and how many sectors the clients write.
 HOST_STEPS = {
     "asks": ([request("ask")], (), 16),
     "is granted something": ([reply("granted")], (), 16),
@@ -118,7 +117,8 @@ class Host:
         return max(one.longest for one in self.clients)
 
     def is_over(self):
-        """It has gone on.  What each client waited for may have been done before."""
+        """It has gone on.  The request that each client waited for may have been done
+        before."""
         for one, count in zip(self.clients, self.counts):
             one.broken()
             assert one.error.errno == "ESHUTDOWN", (self.node, one.error)
@@ -156,7 +156,7 @@ class World:
         return leases["orphan_bytes"] == 0 and leases["recoverer"] is None
 
     def all_are_read(self, host, runs):
-        """What a dead one wrote, and was not answered for, is there by now, or never."""
+        """Unacknowledged writes of dead hosts are there by now, or never."""
         h = connected(host.uri)
         for run in runs:
             begin = time.monotonic()
@@ -166,7 +166,7 @@ class World:
                                   time.monotonic())
 
     def over(self, dead, left, runs):
-        """Those that are left have what the dead had, and rest for now."""
+        """The remaining hosts have the dead hosts' ranges, and are idle for now."""
         for h in left:
             h.until_done(5)
             h.end_clients()
@@ -177,8 +177,8 @@ class World:
                 self.history.never(one.value)
 
     def go_on(self, traps, left, runs):
-        """Those whose sessions are over: nothing is there that they had not done.
-        traps: of each the one that it is in."""
+        """Their sessions are over: they had completed all that is there.  traps: for each host
+        the trap that holds it."""
         for h, trap in traps.items():
             h.counts = [one.count for one in h.clients]
             h.process.signal(signal.SIGCONT)
@@ -247,7 +247,7 @@ def test_a_host_is_stopped(cluster, seed):
 
 
 def one_is_killed(w, dead):
-    """Before it has written all images; and weftd is told so."""
+    """Before it has written all images; and weftd hears of its end."""
     session, h = w.sessions()[dead.node], connected(dead.uri)
     h.pread(1, COLD.start)
     w.cold = b"c" * UNIT
@@ -295,7 +295,8 @@ def test_a_recoverer_is_stopped(cluster, seed):
 
 
 def the_first_one_ends(cluster, seed):
-    """It has recovered all, as who comes first does.  It detaches, and nobody waits."""
+    """It has recovered everything, as the first session does.  It detaches, and no host
+    waits."""
     run = list(range(16))
     with world(cluster, seed) as w:
         trap = Trap([request("recovered")], lambda: None, (0,))
@@ -313,8 +314,8 @@ def the_first_one_ends(cluster, seed):
 
 
 def a_recoverer_ends(cluster, seed):
-    """What a dead one had weftd had told it to recover.  Its session is not over before
-    it is silent, and another recovers that anew."""
+    """weftd had ordered it to recover a dead host's ranges.  Its session ends only after its
+    silence, and then another host recovers them from the start."""
     run = list(range(REGION // SECTOR, REGION // SECTOR + 16))
     with world(cluster, seed) as w:
         *alive, killed = three(w, run)
@@ -346,7 +347,7 @@ def test_one_ends_that_recovers(cluster, seed):
 
 
 def weftd_decides(cluster, seed, step, act, **how):
-    """What it does then to weftd is act(world, trap)."""
+    """act(world, trap) is then done to weftd."""
     run = list(range(REGION // SECTOR, REGION // SECTOR + 16))
     with world(cluster, seed) as w:
         hosts = three(w, run)
@@ -368,7 +369,7 @@ def weftd_decides(cluster, seed, step, act, **how):
 def weftd_is_stopped(cluster, seed, step):
     for w, trap in weftd_decides(cluster, seed, step,
                                  lambda c: c.process("weftd").stop(), keep=[0]):
-        # Besides, it may have been started anew, and it is asked again each second.
+        # weftd may also have been started again, and it is asked again each second.
         w.patience = STANDS_S + 5
         time.sleep(STANDS_S)
         os.kill(w.c.pid("weftd"), signal.SIGCONT)
@@ -377,7 +378,7 @@ def weftd_is_stopped(cluster, seed, step):
 
 @pytest.mark.long(30)
 def test_weftd_is_stopped(cluster, seed):
-    """Nobody is taken for silent who could not be heard."""
+    """A host that weftd could not hear does not count as silent."""
     at_once(lambda step: weftd_is_stopped(cluster, seed, step), *WEFTD_STEPS)
 
 

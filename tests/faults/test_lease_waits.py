@@ -1,9 +1,9 @@
-"""What people are told of a write that waits for a lease, and for whom it waits.
+"""The messages about a write that waits for a lease, and about the holder that it waits for.
 
 Topology: a devcluster with two array processes that share its array by leases.
 Cause: the holder of a range is stopped for some seconds, or killed; weftd is killed.
-Pass:  the process that waits says why after some seconds, once, and once that it goes
-       on; weftctl says the same meanwhile; a short wait is told to nobody.
+Pass:  The waiting process says why after some seconds, once, and once that it goes on; weftctl
+       says the same meanwhile; a short wait makes no message.
 """
 
 import concurrent.futures
@@ -34,7 +34,7 @@ def make(cluster, **options):
     c = cluster(layout="raid-x", members=4, unit=UNIT, size="32M", writers=2,
                 leases=True, **options)
     handles = [connected(a["uri"]) for a in c.arrays]
-    for h in handles:  # it is not lost by what is to be recovered at the attach
+    for h in handles:  # the recovery at the attach does not lose it
         h.pwrite(b"0" * UNIT, AT)
     return c, handles
 
@@ -55,7 +55,7 @@ def test_the_holder_is_stopped(cluster, later):
     begin = time.monotonic()
     write = later(first.pwrite, b"1" * UNIT, AT)
     try:
-        eventually(lambda: lines(c, "wait for a lease"), 6, every=0.02)
+        eventually(lambda: lines(c, "requests wait for a lease"), 6, every=0.02)
         assert time.monotonic() - begin > 3
         what = c.get("/api/v1/arrays/a")["waits_for"]
         text = run("weftctl", "--admin", c.admin, "array", "leases", "a").stdout
@@ -63,14 +63,14 @@ def test_the_holder_is_stopped(cluster, later):
     finally:
         c.cont("array1")
     write.result()
-    [said] = lines(c, "wait for a lease")
+    [said] = lines(c, "requests wait for a lease")
     holder = f"node n1, process {c.arrays[1]['pid']}, has it"
     assert f" {UNIT} bytes from {AT} on" in said and holder in said, said
     assert f"node n0, process {c.arrays[0]['pid']}, has asked" in what
     assert re.search(r"since [3-9] s: ", what) and holder in what, what
     for words in text, status:
         assert "waits for a lease: node n0" in words and holder in words, words
-    [line] = eventually(lambda: lines(c, "goes on"))
+    [line] = eventually(lambda: lines(c, "no longer wait"))
     assert f" {UNIT} bytes from {AT} on" in line
     assert c.get("/api/v1/arrays/a")["waits_for"] is None
     second.pwrite(b"2" * UNIT, AT)
@@ -80,7 +80,8 @@ def test_the_holder_is_stopped(cluster, later):
 
 @pytest.mark.long(25)
 def test_weftd_is_silent(cluster, later):
-    """Those who read and write in what they have go on, and are told what waits."""
+    """Hosts read and write their own leases as before, and are informed of waiting
+    requests."""
     c, (first, second) = make(cluster)
     first.pwrite(b"1" * UNIT, AT)
     c.kill("weftd")
@@ -114,7 +115,7 @@ def test_a_process_that_was_killed(cluster):
 
 
 class Older(http.server.BaseHTTPRequestHandler):
-    """weftd as it was before there were leases: who shares has a part."""
+    """weftd from before there were leases: a sharing session has a part."""
 
     def do_POST(self):
         problem = json.dumps({
@@ -132,7 +133,7 @@ class Older(http.server.BaseHTTPRequestHandler):
 
 
 def test_an_older_weftd():
-    """It is said to be one, not that a part is missing."""
+    """The message says that weftd is older, not that a part is missing."""
     with http.server.HTTPServer(("127.0.0.1", 0), Older) as older:
         threading.Thread(target=older.serve_forever, daemon=True).start()
         line = refused("weft", "array=a", "mode=shared", "node=n1",

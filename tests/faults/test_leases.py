@@ -27,7 +27,7 @@ from nbdclient import connected, refuses
 from nbdkitproc import Nbdkit, array_of, refused
 from sectorhistory import SECTOR, Client, History, check_register
 from sharedwriters import all_write
-from wefttest import Stopwatch, eventually
+from wefttest import ALL, Stopwatch, eventually, picked
 
 UNIT = 64 << 10
 TTL_S = 10    # SESSION_TTL_MS
@@ -98,8 +98,11 @@ class Clients:
         return [one for i, some in enumerate(self.of) if i not in but for one in some]
 
     def until_done(self, times, but=(), seconds=60):
+        """Each of them; all at the same time."""
         for one in self.all(but):
-            one.until_done(times, seconds)
+            one.want(times)
+        for one in self.all(but):
+            one.until_done(seconds=seconds)
 
     def longest(self, but=()):
         return max(one.longest for one in self.all(but))
@@ -165,9 +168,9 @@ def test_the_checker(seed):
 # --- Reading and writing ------------------------------------------------------------
 
 
-@pytest.mark.long(25)
-@pytest.mark.parametrize("layout, writers", [
-    ("raid-x", 2), ("raid-x", 4), ("raid-10", 2), ("raid-10", 4), ("chained", 3)])
+@pytest.mark.long(70)
+@pytest.mark.parametrize("layout, writers", picked([
+    ("raid-x", 2), ("raid-x", 4), ("raid-10", 2), ("raid-10", 4), ("chained", 3)], 2))
 def test_all_write_the_same(cluster, seed, layout, writers):
     c = make(cluster, layout, writers)
     with Clients(c, seed) as all:
@@ -178,7 +181,7 @@ def test_all_write_the_same(cluster, seed, layout, writers):
 
 
 @pytest.mark.long(20)
-@pytest.mark.parametrize("layout, writers", [("raid-x", 3), ("raid-10", 2)])
+@pytest.mark.parametrize("layout, writers", picked([("raid-x", 3), ("raid-10", 2)]))
 def test_neighbours(cluster, seed, layout, writers):
     c = make(cluster, layout, writers)
     with all_write(c, random.Random(seed), places(writers)) as w:
@@ -188,10 +191,10 @@ def test_neighbours(cluster, seed, layout, writers):
 
 
 @pytest.mark.long(15)
-@pytest.mark.parametrize("kind", ["naive", "token"])
+@pytest.mark.parametrize("kind", [1, 2], ids=["naive", "token"])
 def test_other_wishes(cluster, seed, kind):
     """What else is asked for, nothing of it changes what is read."""
-    c = make(cluster, env={"WEFT_ARRAY_ARGS": f"leases={kind}"})
+    c = make(cluster, env={"WEFT_ARRAY_ARGS": f"-D weft.leases={kind}"})
     with Clients(c, seed) as all:
         all.until_done(200)
         all.end()
@@ -199,7 +202,7 @@ def test_other_wishes(cluster, seed, kind):
 
 
 @pytest.mark.long(15)
-@pytest.mark.parametrize("layout", ["raid-x", "raid-10"])
+@pytest.mark.parametrize("layout", picked(["raid-x", "raid-10"]))
 def test_one_after_the_other(cluster, seed, layout):
     """Write, zero and trim, by one process and then by another: each finds what the
     ones before have left."""
@@ -236,7 +239,7 @@ def test_one_after_the_other(cluster, seed, layout):
 
 
 @pytest.mark.long(40)
-@pytest.mark.parametrize("layout", ["raid-x", "raid-10"])
+@pytest.mark.parametrize("layout", picked(["raid-x", "raid-10"]))
 def test_one_is_killed(cluster, seed, layout):
     """The others wait for what it had until it is ended, and go on."""
     c = make(cluster, layout, 3)
@@ -255,7 +258,7 @@ def test_one_is_killed(cluster, seed, layout):
 
 
 @pytest.mark.long(50)
-@pytest.mark.parametrize("layout", ["raid-x", "raid-10"])
+@pytest.mark.parametrize("layout", picked(["raid-x", "raid-10"]))
 def test_what_was_flushed(cluster, seed, layout):
     """Of one that is killed together with a member all is there that it had flushed, and
     when it comes back it goes on."""
@@ -355,7 +358,7 @@ def test_a_clean_end(cluster, seed):
             assert connected(c.arrays[i]["uri"]).pread(SECTOR, 8 << 20) == b"1" * SECTOR
         all.end(but=[1])
         assert all.longest(but=[1]) < TTL_S / 2
-    assert not any("is made equal" in c.log(a["name"]) for a in c.arrays)
+    assert not any("resynchronizing its last writes" in c.log(a["name"]) for a in c.arrays)
     check_all(c)
 
 
@@ -382,7 +385,7 @@ def test_all_are_killed(cluster, seed):
 
 
 @pytest.mark.long(30)
-@pytest.mark.parametrize("layout", ["raid-x", "raid-10"])
+@pytest.mark.parametrize("layout", picked(["raid-x", "raid-10"]))
 def test_a_member_is_killed(cluster, seed, layout):
     """While ranges move: what one has left half written nobody else gets."""
     c = make(cluster, layout, 3)
@@ -442,17 +445,16 @@ def test_weftd_is_killed_with_one(cluster, seed):
         all.until_done(200, but=[1], seconds=90)
         all.end(but=[1])
     assert nodes(c) == {"n0", "n2"}
-    assert any("is made equal" in c.log(a["name"]) for a in c.arrays)
+    assert any("resynchronizing its last writes" in c.log(a["name"]) for a in c.arrays)
     check_after_deaths(c)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.long(120)
 def test_one_thing_after_the_other(cluster, seed):
     rng = random.Random(seed)
     c = make(cluster, writers=3)
     with all_write(c, rng, places(3)) as w:
-        for _ in range(8):
+        for _ in range(8 if ALL else 4):
             victims = rng.sample(["weftd", f"m{rng.randrange(4)}", "array1",
                                   "array2"], rng.randint(1, 2))
             dead = [int(v[5:]) for v in victims if v.startswith("array")]
@@ -517,10 +519,6 @@ def test_what_does_not_go_together(cluster):
     for words, *said in (
             (array_of(c), "n0"),
             (shared_words(c, f"part=0+{UNIT}"), "n0"),
-            (shared_words(c, "leases=all"), "leases=all", "adaptive"),
-            (shared_words(c, "leases="), "adaptive"),
-            (shared_words(c, "part=0+64K", "leases=naive"), "part="),
-            ([*array_of(c), "leases=naive"], "mode=shared"),
             (["-r", *shared_words(c)], "-r"),
             (shared_words(c, "service=yes", "uri=nbd://127.0.0.1:1"), "service=yes"),
             (["weft", "service=a", f"admin={c.admin}", "mode=shared"], "array=")):

@@ -24,8 +24,8 @@ SECONDS = 25
 # hole in the heap whenever it grows.  7 to 11 MiB of holes were measured beside 16
 # buffers of 1 MiB.
 BUFFER = 2 * LARGEST
-# What else a load may add: what the heap keeps when images and buffers are freed,
-# the workers' stacks, code that runs for the first time.
+# The other memory that a load may add: memory that the heap keeps when images and buffers are
+# freed, the workers' stacks, code that runs for the first time.
 SMALL = 3 << 20
 
 
@@ -73,7 +73,7 @@ def test_small_buffer(cluster, seed):
     check_copies(c, model_of(c, "raid-x", UNIT))
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.long(40)
 def test_sizes_that_change(cluster, seed):
     """Memory once given back for one size must serve the others."""
     buffer, threads = 64 << 20, 8

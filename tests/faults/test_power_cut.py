@@ -25,7 +25,6 @@ CUTS, ENOUGH = 3, 12
 AT_ONCE = {"WEFT_ARRAY_ARGS": "takeover=true"}
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.long(30)
 @pytest.mark.parametrize("layout,members", [("raid-x", 4), ("raid-10", 4),
                                             ("raid-1", 3)])
@@ -57,7 +56,6 @@ def test_power_of_all(cluster, seed, layout, members):
     assert flushes > 0 and lost > 0
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.long(30)
 @pytest.mark.parametrize("layout,members", [("raid-x", 4), ("raid-10", 4)])
 def test_power_of_a_member(cluster, seed, layout, members):

@@ -1,11 +1,11 @@
-"""Disks get other keys while their array is in use, and who has stolen the former
-ones gets nothing more.
+"""Disks get other keys while their array is in use, and a thief of the former keys gets
+nothing further.
 
 Topology: one devcluster; fio with four connections.  The thief has a copy of weftd's
        database, and reaches the members.
 Cause: `weftctl disk rekey`; weftd or the member is killed at any time during that.
-Pass:  fio sees no error and no wrong byte, and no member goes out (but the one that
-       is killed); what the thief has open is shut, and no door opens for it.
+Pass:  fio sees no error and no wrong byte, and no member goes out (but the one that is
+       killed); the thief's open connections are shut, and no door opens for it.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ def disk(c, m):
 
 
 def stolen(c):
-    """weftd's records, by kind and key: from a copy, for it holds a lock."""
+    """weftd's records, by kind and key: from a copy, because weftd holds a lock."""
     rows = {}
     with tempfile.TemporaryDirectory() as directory:
         for file in (c.dir / "weftd").glob("weftd.db*"):
@@ -142,7 +142,7 @@ def test_a_thief_is_locked_out(cluster, seed, layout, count):
 
 @pytest.mark.long(40)
 def test_weftd_is_killed(cluster, seed):
-    """At any time: what was asked for is done when it is back."""
+    """At any time: the requested rekey is done when it is back."""
     c = cluster(layout="raid-x", members=3, unit=UNIT, size="64M")
     before, model = since(c), model_of(c, "raid-x", UNIT, 1)
     rng = random.Random(seed)

@@ -1,5 +1,5 @@
-"""An array process that dies leaves copies that differ; the next attach makes
-them equal before it serves anyone.
+"""An array process that dies leaves copies that differ; the next attach resynchronizes them
+before it serves any client.
 
 Topology: a devcluster whose array process keeps images in its buffer for long.
 Cause: kill -9 of the array process after writes that were acknowledged but not
@@ -15,7 +15,7 @@ import pytest
 from arraystate import dirty, wait_clean
 from copies import check_copies, model_of
 from nbdclient import connected
-from wefttest import eventually
+from wefttest import eventually, picked
 
 UNIT = 64 << 10
 # A new array process need not wait for the dead one's silence.
@@ -32,9 +32,9 @@ def scribble(h, seed, count):
     return written
 
 
-@pytest.mark.parametrize("layout,members,all_at_once", [
+@pytest.mark.parametrize("layout,members,all_at_once", picked([
     ("raid-x", 4, False), ("raid-x", 5, True), ("raid-10", 4, False),
-    ("rotated", 3, True)])
+    ("rotated", 3, True)], 2))
 def test_array_killed(cluster, seed, layout, members, all_at_once):
     c = cluster(layout=layout, members=members, unit=UNIT, size="64M",
                 image_age=10000, env=AT_ONCE,

@@ -4,9 +4,9 @@ Topology: a network namespace for each of weftd, four members and two hosts
           (tests/netcluster.py), which have the array attached by
           `weftctl attach --shared`, and run a sanlock daemon.  Both hosts may serve the
           array; or they share it by leases of Weft's.
-Cause: on both a program takes a lease of sanlock's, adds one to the number in a sector,
-       and releases it, again and again; who serves the array is killed; then a host is
-       killed that holds the lease, and serves the array if anybody does.
+Cause: On both, a program takes a lease of sanlock's, adds one to the number in a sector, and
+       releases it, again and again.  The server of the array is killed; then a host is killed
+       that holds the lease, and that serves the array if there is a server.
 Pass:  no number comes twice, and none is left out; neither program ever loses a lease;
        the other host has the dead one's after the time that sanlock says, and goes on
        from the last number that was written.
@@ -38,9 +38,9 @@ assert LOST_S > 2 * BOUND_S
 RESOURCE, NUMBER = 1 << 20, 2 << 20  # the lockspace is at 0
 LAYOUT = ["-Z", "512", "-A", "1M"]  # of sanlock's areas
 
-# Says "took N" and then, when the number is written, "wrote N".  After a line on its
-# input it keeps the lease, does not write the number, and says "keeps N".  Requests of
-# sanlock's that nobody has answered for its io_timeout, as while nobody serves, fail.
+# Prints "took N" and then, when the number is written, "wrote N". After a line on its input it
+# keeps the lease, does not write the number, and prints "keeps N". sanlock's requests fail
+# when they get no answer within its io_timeout, as while the array has no server.
 COUNT = f"""
 import mmap, os, random, sanlock, select, sys, time
 lease = b"weft", b"number", [(sys.argv[1].encode(), {RESOURCE})]
@@ -77,7 +77,8 @@ class Host:
         self.dir = os.path.join(net.dir, f"sanlock-{name}")
         os.mkdir(self.dir)
         self.env = {"WEFT_ADMIN": f"http://{net.address('w')}:7380",
-                    "WEFT_RUN_DIR": os.path.join(self.dir, "weft"),
+                    # sanlock gives its own folder to its user.
+                    "WEFT_RUN_DIR": os.path.join(net.dir, f"weft-{name}"),
                     "SANLOCK_RUN_DIR": self.dir, "SANLOCK_PRIVILEGED": "0"}
         self.device = self.run("weftctl", "attach", "a", "--shared", "--fuse",
                                "--node", name).stdout.strip()
@@ -130,7 +131,7 @@ class Host:
         return eventually(lambda: self.numbers("keeps"), 60)[0]
 
     def kill(self):
-        """All that runs on it, at one moment, as near as it gets."""
+        """Kills all its processes, as nearly at one moment as possible."""
         pids = run("ip", "netns", "pids", self.net.network.tag + self.name)
         for pid in pids.stdout.split():
             with contextlib.suppress(ProcessLookupError):  # it has just ended
@@ -163,7 +164,6 @@ def hosts(tmp_path, request):
                 host.end()
 
 
-@pytest.mark.timeout(400)
 def test_two_hosts_count(hosts):
     net = hosts[0].net
     hosts[0].make_areas()
@@ -191,7 +191,7 @@ def test_two_hosts_count(hosts):
     kept = dies.keep()
     begin = time.monotonic()
     dies.kill()
-    # What it wrote before is perhaps heard of only now, so not any number will do.
+    # Its earlier writes are perhaps heard of only now, so not any number will do.
     eventually(lambda: kept in stays.numbers("wrote"), DEAD_S + 60,
                what=f"{stays.name} to have the dead one's lease")
     waited = time.monotonic() - begin

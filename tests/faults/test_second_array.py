@@ -1,12 +1,14 @@
 """Two array processes for one array.
 
 Topology: one raid-x devcluster of four members, and a second array process.
-Cause: it starts while the first one lives; or when the first one was killed;
-       or while the first one is stopped, which then goes on as if nothing had
-       happened.  One that reads is stopped, and a member is lost meanwhile.
+Cause: The second process starts while the first one lives; or after the first one was killed,
+       perhaps with a member, while a third one reads; or while the first one is stopped, which
+       then goes on as if nothing had happened.  A reader is stopped, and a member is lost
+       meanwhile.
 Pass:  while the first one lives the second is refused with its name; a dead
        or silent one is replaced, and fenced: its clients get ESHUTDOWN, and
-       nothing that it still had to write reaches a member.
+       nothing that it still had to write reaches a member.  A reader waits no longer
+       than the TTL of the dead one.
 """
 
 import errno
@@ -17,7 +19,7 @@ import time
 import nbd
 import pytest
 
-from arraystate import Pending, wait_state
+from arraystate import Pending, wait_in_sync, wait_state
 from copies import check_copies, model_of
 from nbdclient import connected, refuses
 from nbdkitproc import Nbdkit, NotStarted, array_of, refused
@@ -97,21 +99,37 @@ def test_after_a_clean_end_the_next_starts_at_once(array):
     h.pwrite(b"x", 0, nbd.CMD_FLAG_FUA)
 
 
+TTL_S = 10  # SESSION_TTL_MS
+
+
+@pytest.mark.long(20)
 def test_a_killed_one_is_replaced(array):
+    """A member dies with it, and others have copies: a reader is answered when the dead
+    one has been silent for its TTL, and need not wait until somebody writes again."""
+    model = model_of(array, "raid-x", UNIT)
     h = connected(array.nbd)
     h.pwrite(b"flushed" * 9000, 0)
     h.flush()
-    array.kill("array")
+    (data, _), _ = model.copies(0)
+    with Nbdkit("-r", *array_of(array)) as third:
+        r = Pending(third.uri)
+        assert r.read(63000, 0).result() == b"flushed" * 9000
+        array.kill("array", f"m{data}")
+        watch = Stopwatch(disk=True)
+        r.read(63000, 0).waits(2)
+        assert r.result() == b"flushed" * 9000
+        assert watch.seconds() < TTL_S + 6
+        wait_state(array, data, "out")
+    assert "Attach the array for" in array.get("/api/v1/status")["verdict"]
+    array.start(f"m{data}")
     with take_over(array) as second:
         r = connected(second.uri)
         assert r.pread(63000, 0) == b"flushed" * 9000
         r.pwrite(b"new" * 9000, 0)
         r.flush()
-        check_copies(array, model_of(array, "raid-x", UNIT),
-                     lambda at, n: r.pread(n, at))
-
-
-TTL_S = 10  # SESSION_TTL_MS
+        wait_in_sync(array)
+        r.flush()
+        check_copies(array, model, lambda at, n: r.pread(n, at))
 
 
 def waits_for(watch):
@@ -235,7 +253,7 @@ def test_a_stopped_one_is_fenced(array):
 
         late.wait(1)
         assert late.errors == [errno.ESHUTDOWN]
-        # What the members had written before the fence may be answered.
+        # Writes that the members had carried out before the fence may be acknowledged.
         writes.wait(many)
         assert set(writes.errors) <= {0, errno.ESHUTDOWN}
         is_fenced(idle)

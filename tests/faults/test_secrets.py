@@ -1,4 +1,4 @@
-"""What opens a member's door is said to nobody else, least of all when it fails.
+"""A member's token is secret, above all in error messages.
 
 Topology: one devcluster.
 Cause: a member is killed, and is alive again at another port than it says; at its

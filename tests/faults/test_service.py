@@ -3,11 +3,11 @@
 Topology: a devcluster without its own array process; nodes s0 and s1 may serve the
           array, and do not have members; clients c0 and c1 use it by way of the
           service.  (Hosts that are cut off: test_service_cut.py.)
-Cause: who serves is killed, stopped, moved; its clients' connections break; members
-       are killed or lose what they had not flushed at the same time.
-Pass:  clients see no error and go on within 15 s; what they were answered for is
-       there, or one FLUSH of each that may have lost something fails; nothing of a
-       former server or connection is carried out any more.
+Cause: The server is killed, stopped, or moved; its clients' connections break; members are
+       killed or lose unflushed data at the same time.
+Pass:  Clients see no error and go on within 15 s.  Their acknowledged data is there; otherwise
+       one FLUSH of each client that may have lost something fails.  Nothing of a former server
+       or connection is carried out any longer.
 """
 
 import random
@@ -44,7 +44,7 @@ def served(cluster):
 
 
 def goes_on(w):
-    """The writer gets on: what it asks for is answered within the bound."""
+    """The writer makes progress: each request is acknowledged within the bound."""
     w.since, w.longest = time.monotonic(), 0
     w.until_flushed(2)
     assert w.longest < BOUND_S
@@ -76,8 +76,8 @@ def test_killed(served, seed):
 
 @pytest.mark.parametrize("later_ms", [0, 20, 100])
 def test_killed_again(served, seed, later_ms):
-    """The next one is killed when it has just been let in: before it is connected,
-    makes copies equal, or has clients."""
+    """The next server is killed when it has just been admitted: before it is connected,
+    resynchronizes copies, or has clients."""
     s = served(nodes=["s0", "s1", "s2"])
     for name in ("s0", "s1", "s2"):
         s.stand_by(name)
@@ -163,7 +163,7 @@ def test_unflushed(served):
 
 
 def test_one_disk(served):
-    """What one host writes another reads, and its FLUSH speaks for both."""
+    """One host reads another host's writes, and its FLUSH covers both."""
     s = served()
     s.stand_by("s0")
     a, b = connected(s.client("c0")), connected(s.client("c1"))
@@ -199,8 +199,8 @@ def test_member_with_the_server(served, seed):
 
 
 def told(s):
-    """The copies are not equal: what weftd says of what clients may count on."""
-    return "being made equal" in s.service()["promise"]
+    """The copies are not in sync: weftd's text about what clients may rely on."""
+    return "being resynchronized" in s.service()["promise"]
 
 
 class Busy(threading.Thread):
@@ -225,10 +225,10 @@ class Busy(threading.Thread):
 @pytest.mark.parametrize("back", [False, True], ids=["gone", "back"])
 @pytest.mark.parametrize("later_ms", [0, 30])
 def test_member_lost_before_copies_are_equal(served, seed, later_ms, back):
-    """A server is killed with images in its buffer.  The next one has been let in, and
-    has not made the copies equal yet, when the member with the newer copy loses its
-    power, and stays away or is started again.  Whichever server lets clients in then:
-    who has not flushed finds what it wrote, or is told."""
+    """A server is killed with images in its buffer.  The next one has been admitted, and has
+    not resynchronized the copies yet, when the member with the newer copy loses its power, and
+    stays away or is started again.  A client that has not flushed then finds its writes or
+    gets an error, at any server that admits clients."""
     # Reads that take their time: else the copies may be equal before anybody has looked.
     s = served(nodes=["s0", "s1", "s2"], layout="raid-1", members=2,
                env=volatile({"WEFT_MEMBER_ARGS": "--filter=delay rdelay=10ms"}))
@@ -268,13 +268,13 @@ def test_member_lost_before_copies_are_equal(served, seed, later_ms, back):
 
 
 def test_newest_copy_that_cannot_be_read(served, tmp_path):
-    """A server is killed with images in its buffer, and what has the data can't be read
-    there: the next one takes the old images, and who was a client before is told, also
-    if it comes only when that server is gone, too."""
+    """A server is killed with images in its buffer, and the member with the data can't read it
+    there.  The next server takes the old images, and each former client gets an error, even if
+    it comes only when that server is gone, too."""
     s = served(("s0", "s1", "s2"), layout="raid-1", members=2,
                env=bad_spots(tmp_path))
     for name in ("s0", "s1"):
-        s.stand_by(name)
+        s.stand_by(name, "image-age=10000")
     h, late = connected(s.client("c0")), connected(s.client("c1"))
     new = s.client("c2")
     places = range(0, 8 * UNIT, UNIT)
@@ -321,8 +321,8 @@ def test_last_copy_beside_a_server(served, seed):
 
 
 def test_told_by_a_connection_that_broke(served, seed):
-    """A FLUSH fails, and the client may not have heard it: so does the first one by its
-    next connection, and no other."""
+    """A FLUSH fails, and the client may not have heard it: so the first FLUSH on its next
+    connection fails, and no other."""
     s = served(layout="raid-1", members=2, env=volatile())
     s.stand_by("s0")
     session = s.session_of("s0")
@@ -405,8 +405,8 @@ class Proxy(threading.Thread):
 
 
 def test_connection_breaks(served):
-    """The server stays.  What was sent by the old connection arrives when the client
-    has sent it anew, was answered, and has written something else there."""
+    """The server stays.  A write of the old connection arrives after the client has sent it
+    again, got the reply, and written something else there."""
     s = served()
     port = s.ports["s0"] = free_port()
     proxy = Proxy((s.address, port))
@@ -431,9 +431,9 @@ def test_connection_breaks(served):
 
 
 def test_client_process_killed(served):
-    """The client's process is killed, and its device goes on by the next one.  What the
-    first had sent arrives when the next has sent it anew, was answered and has flushed
-    something else there."""
+    """The client's process is killed, and its device goes on with the next process.  A write
+    of the first process arrives after the next one has sent it again, got the reply and
+    flushed something else there."""
     s = served()
     port = s.ports["s0"] = free_port()
     proxy = Proxy((s.address, port))
@@ -464,9 +464,9 @@ def test_client_process_killed(served):
 
 
 def test_client_process_anew_after_a_lapse(served, seed):
-    """What a client was answered for is lost while its process is gone: the next process
-    tells its device, once, also if it is killed before it could, or more is lost.  A
-    device that had flushed all when its process ended is told of nothing."""
+    """A client's acknowledged data is lost while its process is gone.  The next process gives
+    its device one error, even if it is killed before it could, or if more is lost.  A device
+    that had flushed everything when its process ended gets no error."""
     s = served(layout="raid-1", members=2, env=volatile())
     s.stand_by("s0")
     s.stand_by("s1")
@@ -514,8 +514,8 @@ def test_client_process_anew_after_a_lapse(served, seed):
 
 
 def test_client_process_anew_after_a_fence(served):
-    """The node was fenced and let in again while its client's process was gone: the
-    device that waits for the next one is refused, until it is detached."""
+    """The node was fenced and admitted again while its client's process was gone: the device
+    that waits for the next process is refused, until it is detached."""
     s = served()
     s.stand_by("s0")
     file = s.c.dir / "c0.client"
@@ -537,9 +537,9 @@ def test_client_process_anew_after_a_fence(served):
 
 
 def test_weftd_away(served, seed):
-    """While nothing goes wrong clients need no weftd; and when it is back the next
-    server is let in.  It does not know then whether the members are what they were, so
-    one FLUSH may fail."""
+    """While nothing fails, clients need no weftd; when weftd is back the next server is
+    admitted.  This server does not know whether the members kept their data, so one FLUSH may
+    fail."""
     s = served()
     s.stand_by("s0")
     s.stand_by("s1")
@@ -560,8 +560,8 @@ def test_weftd_away(served, seed):
 
 
 def test_fenced(served):
-    """A node is fenced: what its client still has to send is not carried out, then or
-    when the node is let in again."""
+    """A node is fenced: its client's unsent requests are not carried out, then or when the
+    node is admitted again."""
     s = served()
     s.stand_by("s0")
     s.stand_by("s1")
@@ -573,7 +573,7 @@ def test_fenced(served):
     s.signal("c0", signal.SIGSTOP)
     buf = nbd.Buffer.from_bytearray(bytearray(b"2" * BLOCK))
     frozen.aio_pwrite(buf, 0)
-    # Of a node that has no disk, and where nobody enrolls: weftd knows it as a client.
+    # A node without a disk, in a cluster without enrollment: weftd knows it as a client.
     diskless = connected(s.client("c5", node="diskless"))
     s.fence("diskless")
     with pytest.raises(nbd.Error) as e:
@@ -602,7 +602,8 @@ def test_fenced(served):
 
 
 def test_bad_input(served):
-    """Who may not serve is told so; and so is who names a connection that is none."""
+    """A process that may not serve hears why.  A client that names an invalid connection hears
+    why, too."""
     s = served()
     s._start("s9", "-U", str(s.c.dir / "s9.sock"), "weft", "array=a",
              "service=yes", "uri=nbd://127.0.0.1:1")

@@ -23,6 +23,10 @@ from wefttest import background, eventually, run
 
 pytestmark = pytest.mark.long(20)
 
+# If a client alone does not reach who serves, it goes on so soon: TCP gives up after 4 s,
+# two connections fail in 3 s each, and the service moves between them.
+MOVES_S = 20
+
 
 def loaded(net, seed):
     load = Load(net.uri("c0"), seed, inside=net.inside("c0"))
@@ -48,7 +52,6 @@ def goes_on(net, was):
                what="another to serve")
 
 
-@pytest.mark.timeout(240)
 def test_server_cut_off(tmp_path, seed):
     with NetCluster(tmp_path, servers=["s0", "s1"], clients=["c0"]) as net:
         load = loaded(net, seed)
@@ -61,7 +64,7 @@ def test_server_cut_off(tmp_path, seed):
         goes_on(net, "s0")
         eventually(lambda: load.jobs > jobs + 1 or load.failure, 60)
         assert not load.failure
-        assert 5 < pulse.longest() < BOUND_S
+        assert pulse.longest() < BOUND_S and pulse.paused > 5
         assert net.get("/api/v1/arrays/a/service")["lapse"] == 0
         net.heal()
         # It hears that its session is over, and that nothing of it counts any more.
@@ -71,7 +74,6 @@ def test_server_cut_off(tmp_path, seed):
         whole(net, load)
 
 
-@pytest.mark.timeout(240)
 def test_server_with_a_member_cut_off(tmp_path, seed):
     """Its host has a member: with sync-client nothing is lost by that."""
     with NetCluster(tmp_path, layout="raid-10", dup="sync-client",
@@ -85,7 +87,7 @@ def test_server_with_a_member_cut_off(tmp_path, seed):
         goes_on(net, "h1")
         eventually(lambda: load.jobs > jobs + 1 or load.failure, 60)
         assert not load.failure
-        assert 5 < pulse.longest() < BOUND_S
+        assert pulse.longest() < BOUND_S and pulse.paused > 5
         assert net.states()[1] == "out"
         assert net.get("/api/v1/arrays/a/service")["lapse"] == 0
         net.heal()
@@ -94,27 +96,44 @@ def test_server_with_a_member_cut_off(tmp_path, seed):
         whole(net, load)
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("ways", ["both", "there", "back"])
 def test_client_and_server(tmp_path, seed, ways):
-    """They do not hear each other, and weftd hears both: requests wait."""
-    with NetCluster(tmp_path, servers=["s0"], clients=["c0"]) as net:
+    """They do not hear each other, and weftd hears both: the service moves. Where the
+    next server is not reached either, requests wait, and weftd says for what."""
+    with NetCluster(tmp_path, servers=["s0", "s1"], clients=["c0"]) as net:
         load = loaded(net, seed)
+        pulse = pulse_of(net)
+        time.sleep(1)
         if ways in ("both", "there"):
             net.cut("c0", "s0")
         if ways in ("both", "back"):
             net.cut("s0", "c0")
-        time.sleep(20)  # longer than any time-out of the client
         jobs = load.jobs
-        time.sleep(2)
-        assert load.jobs == jobs and not load.failure
-        net.heal()
+        goes_on(net, "s0")
         eventually(lambda: load.jobs > jobs + 1 or load.failure, 60)
-        assert net.serving() == "s0"
+        assert not load.failure
+        assert pulse.longest() < MOVES_S
+        assert net.get("/api/v1/arrays/a/service")["lapse"] == 0
+        assert net.processes.pop("serve-s0").wait(60) == 0
+        if ways == "both":
+            net.start("serve-s0", wait=False)
+            eventually(lambda: net.standing_by() == ["s0"], 30)
+            net.cut_both("c0", "s1")
+            time.sleep(15)  # longer than any time-out of the client
+            jobs = load.jobs
+            waits = "Node c0 does not reach node s1, which serves array a"
+            assert net.get("/api/v1/arrays/a/service")["unreached"].startswith(waits)
+            assert waits in net.get("/api/v1/status")["verdict"]
+            time.sleep(2)
+            assert load.jobs == jobs and not load.failure
+            net.heal()
+            eventually(lambda: load.jobs > jobs + 1 or load.failure, 60)
+            assert net.serving() == "s1"
+            eventually(lambda: net.get("/api/v1/arrays/a/service")["unreached"] is None,
+                       10)
         whole(net, load)
 
 
-@pytest.mark.timeout(240)
 def test_client_and_weftd(tmp_path, seed):
     """A client that can't ask goes on; when another serves, it waits until it can."""
     with NetCluster(tmp_path, servers=["s0", "s1"], clients=["c0"]) as net:
@@ -163,7 +182,6 @@ def test_other_hosts_come_by_the_service(tmp_path):
         assert "weftctl attach a --shared" in net.log("serve-s0")
         assert writes("s0", net.uri("s0").replace("nbd:", "nbds:"))
         assert writes("c0", net.uri("c0"))
-@pytest.mark.timeout(240)
 def test_server_member_and_client_cut_off(tmp_path):
     """All three on one host: the former server reads nothing old there to the client,
     which follows the next one when it can."""

@@ -1,8 +1,8 @@
-"""Who is shut out reads and writes nothing more.
+"""A session or node that is shut out reads and writes nothing further.
 
-Topology: weftd and real members, without TLS; the test is the array processes of
-       node n9, and the process that serves a third member on node n7: it has their
-       tokens, and does not do as it is told.
+Topology: weftd and real members, without TLS. The test plays the array processes of node n9,
+       and the process that serves a third member on node n7: it has their tokens, and
+       disobeys.
 Cause: a reader or writer is evicted, or a node is shut out that reads, writes, and
        copies for its joining member; besides, a member hangs, weftd is killed, or
        weftd takes no changes because its database is an old one.
@@ -128,6 +128,29 @@ def test_node(array):
     assert array.c.call("DELETE", "/api/v1/nodes/n8/certificate")[0] == 404
 
 
+def reads_its_own_copies(array, source):
+    """Each block of the joining member has one other copy, and nothing else is read;
+    that it may read these is in the audit trail, once."""
+    readable, unit = 0, 65536
+    data = [h for h, door in zip(source.handles, 2 * ["data", "intents"])
+            if door == "data"]
+    for h in data:
+        size = h.get_size()
+        with pytest.raises(nbd.Error) as e:
+            h.pread(8 * unit, 0)
+        assert e.value.errno == "EPERM"
+        for at in range(0, size, unit):
+            try:
+                readable += len(h.pread(min(unit, size - at), at))
+            except nbd.Error as e:
+                assert e.errno == "EPERM", e
+    assert readable == array.show()["member_bytes"]
+    lines = [line for line in array.c.get("/api/v1/audit?limit=1000")["audit"]
+             if "its rebuild reads" in (line["subject"] or "")]
+    assert len(lines) == 1 and lines[0]["subject"].startswith("a/2, disk ")
+    assert lines[0]["subject"].endswith("reads members 0-1")
+
+
 def test_source(cluster):
     """A member's process that copies from others for a node that is shut out."""
     c = cluster(members=2, size="61M", no_array=True)
@@ -158,6 +181,7 @@ def test_source(cluster):
                        seconds=30)
     source = Intruder(array, {s["member"]: s["tokens"] for s in order["sources"]},
                       members=[s["member"] for s in order["sources"]])
+    reads_its_own_copies(array, source)
     m.stop()
     began = all_are_shut_out(array, "n7")
     assert source.is_out() and began.seconds() < LIMIT
@@ -191,7 +215,7 @@ def test_a_member_that_is_started_again(array):
 
 
 def test_weftd_takes_no_changes(array):
-    """Its database is older than its members: those that it knows are told."""
+    """Its database is older than its members: the members that it knows get the order."""
     c = array.c
     writer = Intruder(array, array.attach(), doors=("data",))
     reader = Intruder(array, array.attach("ro"))
@@ -216,6 +240,7 @@ def test_weftd_takes_no_changes(array):
     assert shut_out(array, "n9") == []
 
 
+@pytest.mark.long(70)
 def test_many_readers(array):
     """More than one answer has room for; the writer goes on, its door open."""
     writer = Intruder(array, array.attach(), doors=("data",))

@@ -2,13 +2,12 @@
 
 Topology: one devcluster of four members, and a client that knows what each
           FLUSH has promised.
-Cause: all processes die at one moment, or all members do beside a living array
-       process; what comes back comes in any order, one member later or never,
-       or one from yesterday's backup; or weftd's database is gone, or old; or
-       a copy of a member's disk is served, too.
-Pass:  no flushed block is lost and none is ever read older than it was flushed;
-       what is missing, old or there twice is named; in the end all members are
-       in-sync and all copies alike.
+Cause: All processes die at one moment, or all members do beside a living array process.  They
+       come back in any order, one member later or never, or one from yesterday's backup.  Or
+       weftd's database is gone, or old; or a copy of a member's disk is served, too.
+Pass:  No flushed block is lost and none is ever read older than it was flushed; missing, old
+       and duplicate disks are named; in the end all members are in-sync and all copies
+       alike.
 """
 
 import contextlib
@@ -110,8 +109,8 @@ def test_without_one_member(cluster, seed):
 
 
 def test_members_come_back_to_an_array_that_waits(cluster, seed):
-    """Its client sees no error, though no member is left for a while: but in
-    FLUSHes, for what was not flushed may have been in the members' caches."""
+    """Its client sees no error, though all members are away for a while.  Only FLUSHes may
+    fail, because unflushed data may have been in the members' caches."""
     rng = random.Random(seed)
     c = make(cluster)
     with writing(c, rng) as writer:
@@ -142,13 +141,14 @@ def backup(c, name, directory):
 
 
 def wait_known(c, name, directory):
-    """Until weftd's database knows how far the disk is (10 s at most): a copy
-    that is no older than that may be what the power loss has left."""
+    """Until weftd's database knows the disk's present state (10 s at most): a copy that is no
+    older than the database may be what a power loss has left.  The disk may be written to
+    meanwhile: weftd's knowledge moves on with it."""
     uuid = c.get("/api/v1/arrays/a")["members"][MEMBERS.index(name)]["disk"]
     copy = directory / "look"
+    now = c.get(f"/api/v1/disks/{uuid}")["sequence"]
 
     def known():
-        now = c.get(f"/api/v1/disks/{uuid}")["sequence"]
         c.stop("weftd")  # which lets nobody else read its database
         shutil.copytree(c.dir / "weftd", copy, dirs_exist_ok=True)
         c.cont("weftd")
@@ -383,7 +383,7 @@ def test_import_without_a_member_and_with_a_clone(cluster, seed, tmp_path):
                        status=3)
         assert str(clone) in said and c.members[twin]["file"] in said, said
         assert c.get("/api/v1/arrays")["arrays"] == []
-    # It is forgotten when it asks no more.
+    # It is forgotten when it stops asking.
     eventually(lambda: str(clone) not in weftctl(
         c, "array", "import", "a", uuid, status=3), 60)
     said = weftctl(c, "array", "import", "a", uuid, status=3)
@@ -398,7 +398,7 @@ def test_import_without_a_member_and_with_a_clone(cluster, seed, tmp_path):
 
 
 def test_an_old_database(cluster, seed, tmp_path):
-    """What members have seen since shows it: nothing is decided by it."""
+    """The members' later state shows that the database is old: weftd decides nothing by it."""
     rng = random.Random(seed)
     c = make(cluster)
     with writing(c, rng) as writer:

@@ -19,7 +19,7 @@ from certificates import Authority, nbd_connect
 from wefttest import SOURCE, eventually, idle_threads
 
 CLIENTS, HOSTS = 15, 4
-# As libnbd's own, but for the certificates: fio can't be told of them.
+# A load through libnbd, because fio can't be given certificates.
 CLIENT = """
 import random, sys
 import nbd

@@ -2,8 +2,8 @@
 
 Topology: weftd and real members; the test is a writer and a reader of one of them,
           or a client with two connections to an array process.
-Cause: a write stands still for a moment in the middle of a sector, as one may that
-       loses its processor while the kernel copies what it brings.
+Cause: A write stops for a moment in the middle of a sector, as one may that loses its
+       processor while the kernel copies its data.
 Pass:  each sector that is read meanwhile has what stood there before the write or
        what the write brings; none has some of both.
 """
@@ -17,7 +17,7 @@ from wefttest import run
 
 SECTOR = 512
 
-# What changes data behind the header is done in two halves, which meet in a sector.
+# Changes of data behind the header are done in two halves, which meet in a sector.
 SHIM = r"""
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
@@ -86,7 +86,7 @@ def halves(tmp_path):
 
 
 class Reads:
-    """Of a place, while something is under way there."""
+    """Reads of a place during a write there."""
 
     def __init__(self, reader, at, n):
         self.reader, self.at, self.n = reader, at, n
@@ -148,7 +148,7 @@ def test_of_a_member(cluster, halves, door, way, letters, bytes_):
             reads.during(changes, way(changes, at, letter * bytes_))
         else:
             reads.during(data, write(data, at, letter * bytes_))
-        # It stands there from now on, and what was read before no more.
+        # The new content is there from now on, and the old content no longer.
         assert reads.reader.pread(bytes_, at) == letter * bytes_
         if i == 0:
             reads.found.discard(0)

@@ -27,7 +27,7 @@ def array(cluster):
 
 
 def lasting(c):
-    """What weftd must know again."""
+    """The state that weftd must know again."""
     a = c.get("/api/v1/arrays/a")
     return {
         "array": {k: a[k] for k in ("name", "uuid", "layout", "n", "groups",
@@ -99,9 +99,9 @@ def test_a_loss_waits_for_its_record(array):
 
 
 def test_reads_go_on_though_it_stays_away(array):
-    """For longer than the session's TTL (10 s).  Somebody else might write by
-    then, and the members of the other copies are asked: so what has a copy on a
-    member that is lost, too, waits, and is answered when weftd is back."""
+    """For longer than the session's TTL (10 s). Another host might write by then, so the
+    members of the other copies are asked.  A read of data with a copy on a member that is
+    lost, too, waits, and is answered when weftd is back."""
     model = model_of(array, "raid-x", UNIT)
     image_on_m1 = next(a for a in range(model.units)
                        if model.copies(a)[1][0] == 1)

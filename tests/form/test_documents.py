@@ -1,10 +1,10 @@
 """The documents against the source.
 
-Cause: what docs/, README.md, HACKING.md and comments name is looked for: files,
-tests, sections of documents, constants with their values, fields of messages,
-kinds of records, codes of refusals.
-Pass:  all of it is there, and says the same; and where a document is to be
-       complete, nothing is missing in it.
+Cause: The test looks for everything that docs/, README.md, HACKING.md and comments name:
+files, tests, sections of documents, constants with their values, fields of messages, kinds of
+records, codes of refusals.
+Pass:  All of it exists, with the same value; and a document that must be complete lacks
+       nothing.
 """
 
 import functools
@@ -52,7 +52,7 @@ def documents():
 
 
 def prose(path):
-    """What a file says to people (comments, docstrings), each piece as a line."""
+    """The prose of a file (comments, docstrings), each piece as a line."""
     if path.endswith(".md"):
         pieces = [text(path)]
     elif path.endswith((".c", ".h", ".js", ".pml")):
@@ -69,8 +69,7 @@ def prose(path):
 
 @functools.lru_cache
 def said():
-    """[(path, words)] of all that is said to people; not by this file, which speaks
-    of citations as such."""
+    """[(path, words)] of all prose; except this file's, which mentions citations as such."""
     ours = sources(".c", ".h", ".py", ".md", ".sh", ".js", ".am", ".pml")
     ours += [f for f in files() if "." not in f.split("/")[-1]
              and text(f).startswith("#!")]
@@ -86,7 +85,7 @@ def headings(path):
 
 
 def test_sections_of_design():
-    """They are cited by number: those that are there, and in order."""
+    """Sections are cited by number: the numbers exist, and are in order."""
     numbers = [h.split()[0].rstrip(".") for h in headings("docs/DESIGN.md")
                if h[0].isdigit()]
     assert len(numbers) > 30
@@ -99,7 +98,7 @@ def test_sections_of_design():
             for n in re.findall(r"\d+(?:\.\d+)*", some):
                 cited += 1
                 assert n in numbers, f"{path}: docs/DESIGN.md {n}"
-        # One that is not in the repository.
+        # A document that is not in the repository.
         assert not re.search(r"\bDESIGN\b(?!\.md)", words), path
     assert cited > 20
 
@@ -136,10 +135,14 @@ def test_links():
     """[text](target) of documents: a file, and a heading in it."""
     count = 0
     for path in documents():
-        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text(path)):
+        for target, heading in re.findall(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)", text(path)):
             count += 1
-            to = (SOURCE / path).parent / target
+            to = (SOURCE / path).parent / target if target else SOURCE / path
             assert to.exists(), f"{path}: {target}"
+            if heading:
+                there = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-")
+                         for h in headings(to.resolve().relative_to(SOURCE.resolve()))}
+                assert heading in there, f"{path}: {target}#{heading}"
     assert count > 20
 
 
@@ -155,7 +158,7 @@ def exists(name):
 
 
 def test_paths():
-    """What is named by its path, in documents and comments."""
+    """Paths in documents and comments."""
     top = "|".join(TOP)
     count = 0
     for path, words in said():
@@ -169,8 +172,7 @@ def test_paths():
 
 
 def test_files():
-    """What is named by its base name alone: C and Python, which are ours, and
-    headers that are included."""
+    """Bare file names: C and Python, which are ours, and headers that are included."""
     names = {pathlib.PurePath(f).name for f in files()}
     names |= {pathlib.PurePath(h).name for f in sources(".c", ".h")
               for h in re.findall(r'#include [<"]([^>"]+)[>"]', text(f))}
@@ -236,7 +238,7 @@ def defined():
 
 
 def value(expression, path):
-    """Of a constant expression; names are first looked for in its own file."""
+    """The value of a constant expression; its own file's names come first."""
     expression = re.sub(r"U?INT\d+_C \((\w+)\)", r"\1", expression)
     expression = re.sub(r"\(uint64_t\)", "", expression)
 
@@ -282,11 +284,122 @@ def test_constants():
         assert wanted in values, f"{name} is {values}, not {n} {unit}"
 
 
+# The manual's time-outs: page, words with # for a number, unit, and the constants that give
+# it.  The kernel waits 200 ms, then twice as long each time, between TCP's tries.
+MANUAL, FAILURES = "man/nbdkit-weft-plugin.1", "docs/measurements/2026-11-28-failures.md"
+TIMES = [
+    (MANUAL, "an image is held back, .* The default is #", "ms", "IMAGE_AGE_MS_DEFAULT"),
+    (MANUAL, "a member may owe .* The default is #", "ms", "IO_TIMEOUT_MS_DEFAULT"),
+    (MANUAL, "is shorter, but at least # and", "ms", "LEAST_NS"),
+    (MANUAL, "hardly any answers yet, at least # and", "ms", "STRANGER_NS"),
+    (MANUAL, "comes from it within # milliseconds", "ms", "PROBE_NS"),
+    (MANUAL, "lost after some # seconds", "s", "LEAST_NS + PROBE_NS"),
+    (MANUAL, "answered nothing for # seconds", "s", "HUNG_MS"),
+    (MANUAL, r"io-timeout \(# seconds\)", "s", "IO_TIMEOUT_MS_DEFAULT"),
+    (MANUAL, "TCP gives up there after some # seconds", "s", "KERNEL_RETRIES_MS"),
+    (FAILURES, "disk counts as one that hangs after # s", "s", "HUNG_MS"),
+    ("man/weft.7", "Within # seconds all of its requests to members fail", "s",
+     "SHUT_OUT_MS"),
+    ("man/weft.7", "recognises the copy if it is older than # seconds", "s",
+     "ROUND_LATE_MS"),
+    ("man/weft.7", "that is younger than # seconds", "s", "ROUND_LATE_MS"),
+    ("man/weft.7", "that knowledge may be up to # seconds old", "s", "SEQUENCE_MS"),
+    ("man/weft.7", "needs new space waits for # seconds", "s", "REFUSED_PATIENCE_NS"),
+    ("man/weft-shared.7", "its session ends after # seconds of silence", "s",
+     "SESSION_TTL_MS"),
+    ("man/weft-shared.7", "and up to # seconds for a silent host", "s", "SESSION_TTL_MS"),
+    ("man/weft-shared.7", "can't reach the member after # seconds", "s", "APART_MS"),
+    ("man/weft-shared.7", "After # seconds of silence its session ends", "s",
+     "SESSION_TTL_MS"),
+]
+# Bounds that a simulator holds: page, words, file, constant.
+FOUND = [
+    ("docs/PROTOCOL.md", r"\(`APART_MS`\), and its request waits at most # s",
+     "tests/sim/cluster/sick.c", "APART"),
+    ("docs/PROTOCOL.md", "A request behind such a line waits at most # s",
+     "tests/sim/cluster/sick.c", "APART"),
+    ("man/weft-shared.7", "large packets, a request waits at most # seconds",
+     "tests/sim/cluster/sick.c", "APART"),
+    (MANUAL, "large packets, a request waits at most # seconds",
+     "tests/sim/cluster/sick.c", "APART"),
+]
+# All times of the section of DESIGN on silent members.
+SILENT = ["LEAST_NS", "IO_TIMEOUT_MS_DEFAULT", "PROBE_NS", "STRANGER_NS", "HUNG_MS",
+          "LEAST_NS + PROBE_NS"]
+# Measured values, which FAILURES has with command and date: page, words, row of FAILURES.
+MEASURED = [
+    (MANUAL, "a client waits for some # seconds then", "its disk hangs, its process lives"),
+]
+
+
+def flat(page):
+    """Without mdoc's macros, in one line."""
+    words = re.sub(r"^\.\w\w ?", "", text(page), flags=re.MULTILINE)
+    return re.sub(r"\s+", " ", words)
+
+
+def stated(page, words):
+    """The numbers that stand for # in these words; they stand there."""
+    found = re.findall(words.replace(".*", ".{0,120}?").replace("#", r"(\d+(?:\.\d+)?)"),
+                       flat(page))
+    assert found, f"{page}: nothing says: {words}"
+    return [float(n) for n in found]
+
+
+def milliseconds(sum_of):
+    ms = 0.0
+    for name in sum_of.split(" + "):
+        if name == "KERNEL_RETRIES_MS":
+            ms += 200 * (2 ** value("RETRIES", "plugin/blackhole.c") - 1)
+            continue
+        [(path, expression)] = defined()[name]
+        suffix = re.search(r"_(NS|MS)(_|$)", name)[1]
+        ms += value(expression, path) * UNITS[suffix] / UNITS["MS"]
+    return ms
+
+
+def test_times_of_the_manual():
+    """A time that follows from constants is what they give."""
+    for page, words, unit, sum_of in TIMES:
+        wanted = milliseconds(sum_of) / {"ms": 1, "s": 1000}[unit]
+        assert set(stated(page, words)) == {wanted}, f"{page}: {words}: {sum_of} is {wanted}"
+
+
+def test_bounds_of_the_simulator():
+    """The manual promises what the simulator holds."""
+    for page, words, path, name in FOUND:
+        (seconds,) = re.findall(rf"^#define {name} \((\d+) \* SECOND\)", text(path), re.M)
+        assert set(stated(page, words)) == {float(seconds)}, f"{page}: {words}: {name}"
+
+
+def test_times_of_design():
+    """Each of them is there, and each that has a decimal point is one of them."""
+    section = re.search(r"^### 6\.5 .*?(?=^##)", text("docs/DESIGN.md"), re.M | re.S)[0]
+    section = " ".join(section.split())
+    here = {float(n) for n in re.findall(r"(\d+(?:\.\d+)?) s\b", section)}
+    here |= {float(n) for n in re.findall(r"between (\d+(?:\.\d+)?) and [\d.]+ s\b",
+                                          section)}
+    wanted = {milliseconds(sum_of) / 1000 for sum_of in SILENT}
+    assert wanted <= here
+    assert not {n for n in here - wanted if n % 1}
+
+
+def test_measured_times_of_the_manual():
+    """Each lies within what its row has, rounded; the page has the date."""
+    assert re.search(r"\(\d+ \w+ 20\d\d", text(FAILURES))
+    rows = {row[0]: row for _, rows in tables(text(FAILURES)) for row in rows}
+    for page, words, row in MEASURED:
+        low, high = re.match(r"([\d.]+) to ([\d.]+) s", rows[row][1]).groups()
+        for n in stated(page, words):
+            assert float(low) <= n <= float(high), f"{page}: {words}: {rows[row]}"
+        assert "`tests/" in rows[row][2]
+
+
 def test_all_constants_are_real():
-    """Also those that are named without a value."""
+    """Constants without a value, too."""
     for name in set(re.findall(r"\b(?<!-)[A-Z][A-Z0-9]*_[A-Z0-9_]+\b",
                                PROTOCOL)):
-        if not name.startswith("NOTICE_"):
+        if not name.startswith(("NOTICE_", "WAIT_", "WORD_")):
             assert name in defined(), name
         else:
             assert any(name in text(f) for f in sources(".h")), name
@@ -296,7 +409,7 @@ def test_all_constants_are_real():
 
 
 def tables(document):
-    """(what is said before, rows) of each table; a row is its cells."""
+    """(the text before, rows) of each table; a row is its cells."""
     before, rows = [], []
     for line in document.splitlines() + [""]:
         if line.startswith("|"):
@@ -362,7 +475,7 @@ def test_routes():
 
 
 def test_codes():
-    """The codes of refusals in the part on messages are said somewhere."""
+    """Some document has each code of a refusal in the part on messages."""
     part = PROTOCOL.split("\n## What travels")[1].split("\n## Time-outs")[0]
     server = " ".join(text(f) for f in sources(".c")
                       if f.startswith(("core/cluster", "server/")))
@@ -423,7 +536,7 @@ def test_changes():
     }
     rules = re.findall(
         r"/\* ([^/]+?)\.\s+\*/\s+\[CHANGE_\w+\] = \{ (\w+), (\w+) \},",
-        text("core/cluster/cluster-change.c"))
+        text("core/cluster/epoch/cluster-change.c"))
     rows = next(rows for _, rows in tables(
         PROTOCOL.split("\n## What a change waits for")[1]))
     assert len(rules) == len(rows) >= 10
@@ -432,6 +545,21 @@ def test_changes():
         assert words[0].lower() + words[1:] == change
         for kind, phrase in zip(rule, said):
             assert re.fullmatch(waits[kind], phrase), f"{change}: {phrase}"
+
+
+def test_waits():
+    """Each word, and each operation that waits, has a row in the tables of waits."""
+    section = PROTOCOL.split("\n## Waits for a word")[1].split("\n## ")[0]
+    named = {name for _, rows in tables(section) for row in rows
+             for name in re.findall(r"`((?:WORD|WAIT)_\w+)`", "".join(row[:2]))}
+    wanted = {"WORD_NONE", "WAIT_KINDS"}
+    for header, kind in (("cluster.h", "cluster_word"),
+                         ("ground/cluster-ground.h", "waiting_kind")):
+        values = re.search(r"enum %s \{(.*?)\n\};" % kind,
+                           text(f"core/cluster/{header}"), re.DOTALL)[1]
+        wanted ^= set(re.findall(r"^  ((?:WORD|WAIT)_\w+)", values,
+                                 re.MULTILINE))
+    assert named == wanted
 
 
 # --- Tests ---------------------------------------------------------------------
@@ -485,7 +613,79 @@ def test_rules_are_tried():
 # --- Limits --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "DESIGN.md", "FORMAT.md",
-                                  "PERFORMANCE.md", "PROTOCOL.md"])
+def listed(page, folder):
+    """The links of a page that go to files of a folder."""
+    return {str((SOURCE / page).parent.joinpath(target).resolve().relative_to(folder))
+            for target in re.findall(r"\]\(([^)#:\s]+)", text(page))
+            if (SOURCE / page).parent.joinpath(target).resolve().is_relative_to(folder)}
+
+
+@pytest.mark.parametrize("name", sorted(
+    p.name for p in DOCS.iterdir() if p.suffix == ".md" or (p / "README.md").exists()))
 def test_documents_are_distributed(name):
-    assert f"\t{name} \\\n" in text("docs/Makefile.am")
+    assert re.search(rf"^\t{name}(/README\.md)? \\\n", text("docs/Makefile.am"), re.M)
+
+
+def test_measurements_are_listed():
+    """Each page stands in the index, and each is named by its date."""
+    pages = {p.name for p in (DOCS / "measurements").iterdir()} - {"README.md"}
+    assert len(pages) > 10
+    assert pages <= listed("docs/measurements/README.md", DOCS / "measurements")
+    for page in pages:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d-[a-z-]+\.md", page), page
+
+
+# --- Figures -------------------------------------------------------------------
+
+
+def figures(words):
+    """The numbers of a text, without those of links and programs."""
+    words = re.sub(r"\]\([^)]*\)|`[^`]*`", " ", words)
+    return set(re.findall(r"(?<![\w.-])\d[\d,]*(?:\.\d+)?(?![\w.]*\d)", words))
+
+
+def measured(*pages):
+    return figures(" ".join(text(f"docs/measurements/{p}") for p in pages))
+
+
+def test_readme_is_short():
+    assert len(text("README.md").splitlines()) <= 120
+
+
+def test_figures_of_readme():
+    """Each stands on the page that its row names."""
+    rows = next(rows for _, rows in tables(
+        text("README.md").split("\n## Five figures")[1].split("\n## ")[0]))
+    assert len(rows) == 5
+    for _, value, source in rows:
+        page = re.search(r"docs/measurements/([\w-]+\.md)", source)[1]
+        assert figures(value) <= measured(page), f"{value}: {page}"
+
+
+def sections(page, column):
+    """(heading, figures with a decimal point of its tables, pages that it names)"""
+    for section in text(page).split("\n## ")[1:]:
+        cells = [cell for _, rows in tables(section) for row in rows
+                 for cell in row[column:]]
+        wanted = {n for cell in cells for n in figures(cell) if "." in n}
+        named = re.findall(r"measurements/([\w-]+\.md)\)", section)
+        yield section.split("\n")[0], wanted, {p for p in named if p != "README.md"}
+
+
+def test_figures_of_performance():
+    """Each stands on a page that its section names."""
+    count = 0
+    for heading, wanted, named in sections("docs/PERFORMANCE.md", 1):
+        count += len(wanted)
+        assert wanted <= measured(*named), f"{heading}: {wanted - measured(*named)}"
+    assert count > 80
+
+
+def test_figures_of_papers():
+    """Ours, which are in the last column."""
+    pages = re.findall(r"measurements/([\w-]+\.md)\)", text("docs/PAPERS.md"))
+    count = 0
+    for heading, wanted, _ in sections("docs/PAPERS.md", -1):
+        count += len(wanted)
+        assert wanted <= measured(*pages), f"{heading}: {wanted - measured(*pages)}"
+    assert count > 40

@@ -59,6 +59,28 @@ def test_units_never_give_up(unit):
     lines = (SOURCE / "systemd" / unit).read_text().splitlines()
     head = lines[:lines.index("[Service]")]
     assert "StartLimitIntervalSec=0" in head
-    assert {"Restart=always", "Restart=on-failure"} & set(lines)
+    by_path = SOURCE / "systemd" / unit.replace(".service.in", ".path")
+    assert by_path.exists() or {"Restart=always", "Restart=on-failure"} & set(lines)
     if "Type=oneshot" not in lines:
         assert not [line for line in head if line.startswith("Condition")]
+
+
+def refusals(name):
+    """The codes by which this file of the cluster engine refuses."""
+    text = (SOURCE / "core/cluster/inputs" / name).read_text()
+    return {code for pair in re.findall(
+        r'CLUSTER_(?:CONFLICT|UNAVAILABLE|NOT_FOUND),\s*(?:[\w>.()-]+ \? )?"([a-z-]+)"'
+        r'(?:\s*: "([a-z-]+)")?', text) for code in pair if code}
+
+
+@pytest.mark.parametrize("source, tests", [
+    # "starting" lasts until the member's own process was heard.
+    ("cluster-admit.c", ["test-cluster-doubts.c"]),
+    ("cluster-import-plan.c", ["test-cluster-doubts.c", "test-cluster-import.c",
+                               "test-cluster-plan.c"])])
+def test_no_refusal_of_a_disk_is_passed_over(source, tests):
+    """Each has a test that says what it stops, and what the verdict says meanwhile."""
+    text = "".join((SOURCE / "tests/unit" / t).read_text() for t in tests)
+    codes = refusals(source) - {"starting"}
+    assert len(codes) > 8
+    assert [c for c in sorted(codes) if f'"{c}"' not in text] == []

@@ -3,13 +3,13 @@
  *     fsx FILE SEED OPERATIONS [TURNS]
  *
  * The operations are drawn by the seed alone: read, write, append, cut or grow, punch a
- * hole, the same by mmap, fsync, open anew without what the kernel has cached.  What is
- * read must be what the model in memory has.
+ * hole, the same by mmap, fsync, open again without the kernel's cache.  Each read must
+ * return the content of the model in memory.
  *
- * With TURNS, several of these share the file, on any hosts, with the same seed: each
+ * With TURNS, several of these share the file, on any hosts, with the same seed.  Each
  * has the file for some operations, by flock on TURNS, and leaves there how many all have
- * done so far.  Who comes next does those on its model alone, and then looks at the whole
- * file.  In the end it says how many operations it was that did.
+ * done so far.  The next one does those on its model alone, and then compares the whole
+ * file.  In the end each prints how many operations it did.
  */
 
 #define _GNU_SOURCE 1
@@ -134,7 +134,7 @@ open_file (void)
   must (f.fd != -1, "open");
 }
 
-/* The model's part: what is between its end and `size` is zeroes. */
+/* The model's part: bytes between its end and `size` are zeroes. */
 static void
 resize (size_t size)
 {
@@ -192,7 +192,7 @@ operate (bool real)
   f.done++;
   if (offset + length > SIZE_MAX_BYTES)
     length = SIZE_MAX_BYTES - offset;
-  /* Of the bytes that are asked for these exist. */
+  /* The number of the requested bytes that exist. */
   inside = offset >= f.size            ? 0
            : offset + length <= f.size ? length
                                        : f.size - offset;

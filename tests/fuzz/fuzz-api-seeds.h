@@ -29,7 +29,7 @@
 #define ADMIN "Authorization: Bearer ADMIN"
 #define VIEWER "Authorization: Bearer VIEWER"
 #define NODE "X-Node: n1"
-#define LOGIN "Cookie: {cookie}\nX-Weft-CSRF: {csrf}"
+#define LOGIN "Cookie: {cookie}\nX-Weft-Origin-Secret: {origin_secret}"
 
 static const char sessions[] =
   READY
@@ -124,7 +124,7 @@ static const char logins[] =
   ASK_AS (LOGIN, "PATCH", "users/kim", "{\"password\": \"another long one\"}")
   ASK_AS (LOGIN, "POST", "logout", "")
   ASK_AS ("Cookie: {cookie}", "GET", "me", "");
-/* What openssl req makes for node n2. */
+/* The output of openssl req for node n2. */
 #define CSR \
   "-----BEGIN CERTIFICATE REQUEST-----\\n" \
   "MIHHMG8CAQAwDTELMAkGA1UEAwwCbjIwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC\\n" \

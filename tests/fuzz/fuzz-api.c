@@ -11,10 +11,10 @@
  *   body
  *
  * "TICK N" lets N ticks go by, "RESTART" starts weftd again.  "MEMBERS": from then on two
- * disks speak every two seconds, and do what they are told.  "Authorization: Bearer ADMIN" and
- * "Bearer VIEWER" stand for tokens that there are, "X-Node: n1" for the certificate of
- * that node.  Words in braces, as the routes' patterns have them, stand for names that
- * there may be and for what weftd has answered (`words` below).
+ * disks send heartbeats every two seconds, and obey the answers.  "Authorization: Bearer
+ * ADMIN" and "Bearer VIEWER" stand for existing tokens, "X-Node: n1" for the certificate
+ * of that node.  Words in braces, as in the routes' patterns, stand for possible names
+ * and for values from weftd's answers (`words` below).
  */
 
 #include <config.h>
@@ -52,7 +52,7 @@ static struct auth *auth;
 
 /* ---- The files of weftd ---- */
 
-/* What every input begins with, beside databases with users, tokens and a node. */
+/* Files that every input begins with, beside databases with users, tokens and a node. */
 static struct file {
   const char *name;
   char *data;
@@ -141,7 +141,7 @@ end_weftd (void)
 
 /* ---- Words that stand for something else ---- */
 
-/* What can't be known beforehand is taken from behind `mark` in answers, up to one of
+/* Values unknown beforehand are taken from answers: the text after `mark`, up to one of
  * `end`.
  */
 static struct word {
@@ -155,7 +155,7 @@ static struct word {
   { .word = "{job}", .value = "create-a" },
   { .word = "{id}", .mark = "\"id\":\"", .end = "\"" },
   { .word = "{token}", .mark = "\"token\":\"", .end = "\"" },
-  { .word = "{csrf}", .mark = "\"csrf\":\"", .end = "\"" },
+  { .word = "{origin_secret}", .mark = "\"origin_secret\":\"", .end = "\"" },
   { .word = "{cookie}", .mark = "Set-Cookie: ", .end = ";" },
   { .word = "{etag}", .mark = "ETag: ", .end = "\r" },
   /* The newest session, and the one before it. */
@@ -229,7 +229,7 @@ with_words (const char *text, size_t size, size_t *bytes)
 
 /* ---- Requests ---- */
 
-/* What stands for something else in this header; NULL: nothing. */
+/* The replacement of this header's value; NULL: none. */
 static void
 translate (struct mg_connection *conn, char bearer[AUTH_SECRET_BYTES + 8])
 {
@@ -306,7 +306,7 @@ check_answer (const struct mg_connection *conn)
 
 #define MEMBERS 2
 
-/* What each says of itself; NULL: nothing.  Where weftd knows it, it says no more than its
+/* Each member's report; NULL: none.  If weftd knows the report, the member sends only its
  * number.
  */
 static json_t *members[MEMBERS];
@@ -340,7 +340,7 @@ members_end (void)
   }
 }
 
-/* What it says is this from now on; false: it was. */
+/* Sets this field of its report; false: unchanged. */
 static bool
 member_says (json_t *member, const char *field, json_t *value)
 {
@@ -350,7 +350,7 @@ member_says (json_t *member, const char *field, json_t *value)
   return true;
 }
 
-/* It does what it is told, and says so.  Returns whether that is anything new. */
+/* It obeys the answer, and reports that.  Returns whether anything is new. */
 static bool
 member_hears (json_t *member, const json_t *answer)
 {
@@ -493,14 +493,15 @@ begin_once (void)
     assert (mkdtemp (dir));
   }
   atexit (clean_up);
-  /* What weftd says to the journal is of no use here. */
+  /* weftd's messages to the journal are useless here. */
   assert (freopen ("/dev/null", "w", stdout));
   server.options.ui_dir = "/nowhere";
   server.options.openapi = "/nowhere/openapi.json";
   fuzz_replies_words ();
   fuzz_random_begin (0);
   begin_weftd (false);
-  auth_setup_begin (auth, secret, "/nowhere/setup-url");
+  auth_setup_at (auth, "/nowhere/setup-url", "");
+  auth_setup_begin (auth, secret);
   snprintf (text, sizeof text,
             "POST /api/v1/setup\n" HEAD
             "\n{\"token\": \"%s\", \"user\": \"kim\", \"password\": \"long "
@@ -509,28 +510,34 @@ begin_once (void)
   {
     struct mg_connection conn;
     char *copy = strdup (text);
-    char cookie[256] = "", csrf[128] = "";
-    const char *set;
+    char login[512];
+    int cookie, origin_secret;
+    const char *set, *secret_at;
 
     serve (&conn, copy, strlen (copy));
     set = conn.answer ? strstr (conn.answer, "Set-Cookie: ") : NULL;
     if (set == NULL)
       fprintf (stderr, "%s\n", conn.answer ? conn.answer : "no answer");
-    assert (set && sscanf (set, "Set-Cookie: %255[^;]", cookie) == 1);
+    assert (set);
+    set += strlen ("Set-Cookie: ");
+    secret_at = strstr (set, "\"origin_secret\":\"");
+    assert (secret_at);
+    secret_at += strlen ("\"origin_secret\":\"");
+    cookie = (int) strcspn (set, ";");
+    origin_secret = (int) strcspn (secret_at, "\"");
+    snprintf (login, sizeof login, "Cookie: %.*s\nX-Weft-Origin-Secret: %.*s",
+              cookie, set, origin_secret, secret_at);
     fuzz_request_end (&conn);
     free (copy);
-    snprintf (text, sizeof text, "GET /api/v1/me\n" HEAD "Cookie: %s\n\n",
-              cookie);
-    ask (text, "csrf", csrf, sizeof csrf);
     snprintf (text, sizeof text,
-              "POST /api/v1/tokens\n" HEAD "Cookie: %s\nX-Weft-CSRF: %s\n\n"
+              "POST /api/v1/tokens\n" HEAD "%s\n\n"
               "{\"name\": \"admins\", \"role\": \"admin\"}",
-              cookie, csrf);
+              login);
     ask (text, "token", admin, sizeof admin);
     snprintf (text, sizeof text,
-              "POST /api/v1/tokens\n" HEAD "Cookie: %s\nX-Weft-CSRF: %s\n\n"
+              "POST /api/v1/tokens\n" HEAD "%s\n\n"
               "{\"name\": \"viewers\", \"role\": \"viewer\"}",
-              cookie, csrf);
+              login);
     ask (text, "token", viewer, sizeof viewer);
   }
   ask ("POST /api/v1/node-tokens\n" HEAD
@@ -596,7 +603,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   }
   members_end ();
   end_weftd ();
-  if (fuzz_sqlite_changes () != changes) { /* what was stored can be read */
+  if (fuzz_sqlite_changes () != changes) { /* the stored state can be read */
     begin_weftd (no_login);
     end_weftd ();
   }

@@ -1,11 +1,11 @@
-/* fuzz-audit.c: weftd's audit trail, whose counts begin anew with weftd. */
+/* fuzz-audit.c: weftd's audit trail, whose counts start again with weftd. */
 
 #include <config.h>
 
 #include "fuzz-forget.h"
 #include "server/auth-audit.c"
 
-/* Of those for each kind the first ones are used first. */
+/* The first counts of each kind are used first. */
 void
 fuzz_audit_forget (void)
 {

@@ -1,5 +1,5 @@
-/* fuzz-backup.c: files that are said to be backups: nothing is read of what was not packed,
- * and no number in one takes all memory.
+/* fuzz-backup.c: files that claim to be backups: only packed bytes are read, and no
+ * number in a file makes it take all memory.
  */
 
 #include <config.h>
@@ -21,7 +21,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   free (text);
   if (size < HEADER_BYTES || data[AT_ENCRYPTED] != 1)
     return 0;
-  /* As cheap as it gets: what is behind the passphrase is to be reached. */
+  /* As cheap as possible: the code behind the passphrase must be reached. */
   file = malloc (size);
   assert (file);
   memcpy (file, data, size);

@@ -1,5 +1,5 @@
-/* fuzz-batch.c: batches, as a client writes them to a member's batch door.  What is
- * accepted lies within the member, and is encoded to the same bytes again.
+/* fuzz-batch.c: batches, as a client writes them to a member's batch door.  An accepted
+ * batch lies within the member, and is encoded to the same bytes again.
  *
  * The input: 1 byte, whether the checksum is mended; 5 bytes, the size of the data
  * area; the batch.

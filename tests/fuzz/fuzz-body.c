@@ -49,7 +49,7 @@ takes (unsigned route, bool stranger, const char *body, size_t bytes)
   conn.info.num_headers = 1;
   conn.info.http_headers[0].name = "Content-Type";
   conn.info.http_headers[0].value = "application/json";
-  taken = http_take_body (&conn, &r);
+  taken = http_body_take (&conn, &r);
   if (taken)
     assert (conn.answer == NULL);
   else

@@ -8,7 +8,7 @@
 #include "fuzz.h"
 #include "fuzz-civetweb.h"
 
-/* As much as civetweb is told to take (http.c). */
+/* civetweb's limit (http.c). */
 #define HEADERS_MAX 64
 
 /* The end of a line, which becomes the end of a text; the next one begins behind. */

@@ -1,6 +1,6 @@
 /* fuzz-civetweb.h: connections of the HTTP server without sockets, in place of
- * civetweb's: what civetweb has read of a request is given, and what weftd answers is
- * kept.
+ * civetweb's: the test gives the request as civetweb has read it, and keeps weftd's
+ * answer.
  */
 
 #ifndef WEFT_FUZZ_CIVETWEB_H
@@ -13,7 +13,7 @@
 
 struct mg_connection {
   struct mg_request_info info;
-  const char *body; /* what is left of it */
+  const char *body; /* the rest of it */
   size_t body_left;
   size_t writes_left; /* then the client is gone */
   void *data;

@@ -1,8 +1,7 @@
-/* fuzz-cluster.c: the cluster engine, and whatever members and hosts say in their
- * heartbeats, as a stream.  Members and hosts do what they are told; but any field of
- * any heartbeat may be something else, within what the API lets through.  Nothing that
- * they say ends weftd, breaks an invariant, or makes records of which weftd can't be
- * started again.
+/* fuzz-cluster.c: the cluster engine, and a stream of members' and hosts' heartbeats.
+ * Members and hosts obey the answers; but any field of any heartbeat may be something
+ * else, within the API's limits.  No heartbeat ends weftd, breaks an invariant, or makes
+ * records with which weftd can't start again.
  *
  * The input: actions, each a byte and what belongs to it (`act` below).
  */
@@ -40,7 +39,7 @@ static unsigned char *mac_by (const void *key, int key_bytes, const void *text,
 #define HOSTS 3
 #define RECORDS_MAX 128
 #define ACTIONS_MAX 200
-/* Between two rounds of heartbeats; cluster_begin counts no more than two ticks. */
+/* Between two rounds of heartbeats; cluster_step_begin counts no more than two ticks. */
 #define BEAT_MS (2 * CLUSTER_TICK_MS)
 #define ROUNDS_MAX 64
 #define PARTS_MAX 8 /* in one call of a host, and its answer */
@@ -68,7 +67,7 @@ struct fake_host {
   uint64_t leases_op;  /* of its last call */
   struct spans has;
   uint64_t order; /* to recover some of it; 0: there is none */
-  struct cluster_part back[PARTS_MAX]; /* what it is asked for by others */
+  struct cluster_part back[PARTS_MAX]; /* ranges that others ask for */
   unsigned back_count;
 };
 
@@ -228,8 +227,8 @@ take_disk_reply (const struct cluster_disk *d)
   }
 }
 
-/* What others want back it gives with its next call; what it is to recover is its own
- * from then on.
+/* It gives ranges that others ask for back with its next call; ranges that it is ordered
+ * to recover are its own from then on.
  */
 static void
 take_leases (struct fake_host *h, const struct cluster_array *a,
@@ -346,8 +345,8 @@ start_engine (void)
 
 /* ---- What everybody says ---- */
 
-/* Less than `first`, or, by few bytes, one of the `later` ones that follow: so what is
- * kept does as it did when these were not there yet.
+/* Less than `first`, or, for few bytes, one of the `later` ones that follow.  Inputs in
+ * the corpus therefore do the same as before these were added.
  */
 static unsigned
 one_of (struct fuzz *f, unsigned first, unsigned later)
@@ -502,10 +501,10 @@ lie_of_disk (struct fuzz *f, struct cluster_disk_heartbeat *hb)
     hb->join.total_bytes = any_number (f, INT64_MAX);
     break;
   case 26:
-    hb->failed = !hb->failed;
+    hb->state = hb->state == DISK_FAILED ? DISK_SERVING : DISK_FAILED;
     break;
   case 27:
-    hb->starting = !hb->starting;
+    hb->state = hb->state == DISK_STARTING ? DISK_SERVING : DISK_STARTING;
     break;
   case 28:
     any_ranges (f, &hb->bad);
@@ -621,7 +620,7 @@ tick (unsigned ms)
   pump ();
 }
 
-/* Of its leases it says these words, each with a number of its own. */
+/* It sends these words about its leases, each with a number of its own. */
 static void
 say_leases (struct fake_host *h, struct cluster_lease_words *w)
 {
@@ -652,7 +651,7 @@ all_it_has (const struct fake_host *h, struct cluster_part **list)
   return h->has.count;
 }
 
-/* What it is told to do about its leases. */
+/* It obeys weftd's orders about its leases. */
 static void
 host_obeys (struct fake_host *h)
 {
@@ -721,8 +720,8 @@ any_parts (struct fuzz *f, struct cluster_part **list)
   return count;
 }
 
-/* What a host that shares the array by leases says of them.  Where the input names no
- * ranges to give or to declare, it gives what it is asked for, or declares what it has.
+/* A sharing host's words about its leases.  If the input names no ranges to give or to
+ * declare, it gives the requested ranges, or declares its own.
  */
 static void
 host_leases (struct fuzz *f, unsigned i)
@@ -897,6 +896,8 @@ administrate (struct fuzz *f)
   }
   case 18:
     cluster_service_move (engine, input (), "a", node);
+    cluster_service_heard (engine, input (), "a", node,
+                           hosts[member % HOSTS].id, member & 1);
     break;
   case 19: {
     struct cluster_import import = { .name = "a" };
@@ -925,7 +926,7 @@ administrate (struct fuzz *f)
   }
 }
 
-/* Everything that is shown is made from what was said. */
+/* Makes every view from the reports. */
 static void
 look (void)
 {
@@ -988,7 +989,7 @@ act (struct fuzz *f)
     h->op = op + 1;
     cluster_session_lost (engine, input (), h->id, fuzz_below (f, DISKS + 1),
                           any_number (f, EPOCH_MAX), fuzz_below (f, 2),
-                          "it is gone");
+                          any_number (f, EPOCH_MAX), "it is gone");
     break;
   case 9:
     cluster_session_detach (engine, input (), h->id);

@@ -1,4 +1,4 @@
-/* fuzz-forget.h: what weftd keeps as long as its process runs, which is over when the
+/* fuzz-forget.h: state that weftd keeps as long as its process runs, which ends when the
  * target begins another one.
  */
 

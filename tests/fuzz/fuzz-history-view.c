@@ -1,6 +1,6 @@
-/* fuzz-history-view.c: what weftd reads of its history, in memory. */
+/* fuzz-history-view.c: weftd's reads of its history, in memory. */
 
 #include <config.h>
 
 #include "fuzz-sqlite.h"
-#include "server/history-view.c"
+#include "server/store/history-view.c"

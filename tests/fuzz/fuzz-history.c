@@ -4,4 +4,4 @@
 
 #include "fuzz-sqlite.h"
 #include "fuzz-thread.h"
-#include "server/history.c"
+#include "server/store/history.c"

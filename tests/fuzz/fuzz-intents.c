@@ -12,7 +12,8 @@
 #include "format/format.c"
 #include "member/pull.h"
 
-/* What can't be read is dirty, as a whole; what can be is written to the same again. */
+/* An unreadable block is dirty as a whole; a readable one is encoded to the same bytes
+ * again. */
 static void
 fuzz_block (struct fuzz *f)
 {

@@ -1,7 +1,8 @@
 /* fuzz-json.c: see fuzz-json.h.
  *
  * Pieces are taken one behind the other, and poisoned when they are given back; when all
- * are back, it begins anew.  Before each is its size, which is always poisoned.
+ * are back, the first is used again.  Before each is its size, which is always
+ * poisoned.
  */
 
 #include <config.h>

@@ -1,4 +1,4 @@
-/* fuzz-limit.c: how often passwords may be tried, which begins anew with weftd. */
+/* fuzz-limit.c: how often passwords may be tried; the counts start again with weftd. */
 
 #include <config.h>
 
@@ -11,6 +11,4 @@ fuzz_limit_forget (void)
 {
   for (unsigned i = 0; i < BUCKETS_MAX && buckets[i].key[0]; i++)
     memset (&buckets[i], 0, sizeof buckets[i]);
-  for (unsigned i = 0; i < KNOWN_MAX && known[i].key[0]; i++)
-    memset (&known[i], 0, sizeof known[i]);
 }

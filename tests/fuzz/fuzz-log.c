@@ -1,5 +1,5 @@
-/* fuzz-log.c: what weftd says to the journal, which nobody reads here: hundreds of lines a
- * second would hide what the fuzzer says.
+/* fuzz-log.c: weftd's messages to the journal are dropped here: hundreds of lines a
+ * second would hide the fuzzer's messages.
  */
 
 #include <config.h>

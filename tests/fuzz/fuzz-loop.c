@@ -1,8 +1,8 @@
 /* fuzz-loop.c: see fuzz-loop.h.
  *
- * Who waits for an answer runs the loop meanwhile.  Time goes on by a tick whenever
- * nothing else is left to do, so what waits for a while is answered at once, and the
- * same input finds the same times.
+ * A thread that waits for an answer runs the loop meanwhile.  Time goes on by a tick
+ * whenever nothing else is left to do.  A wait therefore ends at once, and the same input
+ * gets the same times.
  */
 
 #include <config.h>
@@ -42,7 +42,7 @@ static bool woken; /* and not awake yet */
 static struct loop *the_loop;
 static void (*each_tick) (void);
 
-/* All that was stored is known to be, and all that was asked is handled. */
+/* All stores are known to be durable, and all requests are handled. */
 static void
 settle (struct loop *l)
 {

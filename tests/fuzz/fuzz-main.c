@@ -41,9 +41,9 @@ write_seeds (int argc, char **argv)
   return true;
 }
 
-/* What was freed is kept apart for a while, so that who uses it still is seen.  What
- * fits into the processor's cache is enough for that: 256 MB of it cost more time, in
- * pages that are touched for the first time, than they find, and 16 MB still made
+/* Freed memory is kept apart for a while, so that a use after free is found.  An amount
+ * that fits into the processor's cache is enough: 256 MB cost more time, in pages that
+ * are touched for the first time, than their findings are worth, and 16 MB still made
  * fuzz-cluster take a third longer.
  */
 const char *__asan_default_options (void);
@@ -94,7 +94,7 @@ run_file (const char *path)
     exit (EXIT_FAILURE);
   }
   fclose (f);
-  /* What crashes says by which input. */
+  /* A crash names its input. */
   fprintf (stderr, "%s\n", path);
   LLVMFuzzerTestOneInput (data, (size_t) st.st_size);
   free (data);

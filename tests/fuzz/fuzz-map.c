@@ -1,5 +1,5 @@
-/* fuzz-map.c: map files, and the maps that weftd answers an attach with.  What is
- * accepted has a layout, members with URIs, and no tokens but such as fit in a URI.
+/* fuzz-map.c: map files, and the maps in weftd's answers to an attach.  An accepted map
+ * has a layout, members with URIs, and only tokens that fit in a URI.
  *
  * The input: 1 byte, even: a file; odd: an answer; the JSON.
  */

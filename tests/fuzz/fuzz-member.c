@@ -17,7 +17,7 @@
 
 #include "fuzz.h"
 
-/* Nothing but this thread makes what is waited for happen: who waits, waits for ever. */
+/* Only this thread makes things happen that others wait for: a wait would never end. */
 #include <pthread.h>
 #define pthread_cond_wait(condition, lock) abort ()
 #include "plugin/member-role.c"
@@ -33,6 +33,7 @@ static int disk_fd = -1;
 static char disk_path[64];
 static uint8_t key[KEY_BYTES]; /* as weftd knows it */
 static struct superblock told;
+static void *served;      /* by the member role, as nbdkit passes it on */
 static const char *asked; /* the export's name */
 static void *open_doors[DOORS_MAX];
 
@@ -117,6 +118,25 @@ member_pulse_stuck_ms (void)
   return 0;
 }
 
+/* Its clients show no certificate. */
+const char *
+tls_client (void)
+{
+  return NULL;
+}
+
+const char *
+tls_client_process (void)
+{
+  return "";
+}
+
+const char *
+tls_server_process (void)
+{
+  return "";
+}
+
 /* Nothing connects to the sources of a rebuild here. */
 bool
 exposure_uri_plain (const char *uri)
@@ -180,7 +200,8 @@ begin (void)
 static void
 start (void)
 {
-  assert (member_role_get_ready () == 0);
+  served = member_role_get_ready ();
+  assert (served);
   told = *member_confirmed (server.member);
 }
 
@@ -230,14 +251,17 @@ static char *
 export_name (struct fuzz *f)
 {
   static const char *const names[] = { "data", "batch", "intents" };
-  unsigned door = fuzz_below (f, 4);
-  struct token t;
+  unsigned door = fuzz_below (f, 4), rights;
+  struct token t = { .joins = false };
   char text[TOKEN_BYTES_MAX + 1], *name;
 
   if (door == 3)
     return fuzz_text (f, NULL);
   t.session = fuzz_number (f, 1);
-  t.writable = fuzz_number (f, 1) & 1;
+  rights = fuzz_number (f, 1);
+  t.writable = rights & 1;
+  t.joins = rights >> 1 & 1;
+  t.place = rights >> 2 & 3;
   t.epoch = fuzz_number (f, 1);
   memcpy (t.array, told.array, 16);
   memcpy (t.member, told.disk, 16);
@@ -255,7 +279,7 @@ open_door (struct fuzz *f)
   if (*door)
     member_role_close (*door);
   asked = name;
-  *door = member_role_open (0);
+  *door = member_role_open (served, 0);
   free (name);
 }
 
@@ -365,7 +389,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   for (unsigned i = 0; i < 64 && f.left > 0; i++)
     act (&f);
   stop (true);
-  /* What was written is a disk. */
+  /* The written bytes are a disk. */
   start ();
   stop (false);
   return 0;

@@ -1,4 +1,5 @@
-/* fuzz-quota.c: how much each may ask of weftd, which begins anew with weftd. */
+/* fuzz-quota.c: how much each caller may ask of weftd; the counts start again with
+ * weftd. */
 
 #include <config.h>
 

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* They begin anew; by another seed they are others. */
+/* They start again; another seed gives others. */
 void fuzz_random_begin (uint64_t seed);
 
 #endif /* WEFT_FUZZ_RANDOM_H */

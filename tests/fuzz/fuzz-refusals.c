@@ -1,4 +1,4 @@
-/* fuzz-refusals.c: what weftd has refused, which is forgotten with weftd. */
+/* fuzz-refusals.c: weftd's list of refusals, which is forgotten with weftd. */
 
 #include <config.h>
 

@@ -1,4 +1,4 @@
-/* fuzz-request.c: the certificate request of a node that enrolls.  What is accepted
+/* fuzz-request.c: the certificate request of a node that enrolls.  An accepted request
  * can be signed, and the certificate is then one for that node.
  *
  * The input: 1 byte, even: the PEM as it came; odd: names, each 1 byte (an address of 4
@@ -13,7 +13,7 @@
 
 #include "fuzz.h"
 
-#include "server/ca.c"
+#include "server/pki/ca.c"
 
 static struct ca *our_ca;
 static EVP_PKEY *node_key;

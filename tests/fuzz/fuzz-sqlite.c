@@ -22,7 +22,7 @@ static struct {
   bool used;
 } statements[STATEMENTS_MAX];
 
-/* An input was begun: what databases say of themselves is always the same. */
+/* An input was begun: from then on databases' own figures stay the same. */
 static bool begun;
 
 int
@@ -43,8 +43,8 @@ fuzz_sqlite_open (const char *path, sqlite3 **db)
   return SQLITE_OK;
 }
 
-/* SQLite reads a pragma anew each time that it is run: a statement that says the same,
- * to be freed.
+/* SQLite parses a pragma again each time that it is run: returns a statement with the
+ * same result, which the caller frees.
  */
 static char *
 same_as_pragma (sqlite3 *db, const char *sql)

@@ -1,8 +1,8 @@
-/* fuzz-sqlite.h: for weftd's databases.  The code that is included behind this finds
- * them in memory, open and with their statements prepared, as the one before it left
- * them: to open a file, read its schema and prepare what is always the same took most of
- * an execution.  What an input changes is one transaction, which is taken back; those of
- * weftd are parts of it.
+/* fuzz-sqlite.h: for weftd's databases.  The code that is included behind this finds them
+ * in memory, open and with their statements prepared, as the previous input left them.
+ * To open a file, read its schema and prepare the same statements took most of an
+ * execution.  An input's changes are one transaction, which is rolled back; weftd's
+ * transactions are parts of it.
  */
 
 #ifndef WEFT_FUZZ_SQLITE_H

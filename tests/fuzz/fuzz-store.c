@@ -4,4 +4,4 @@
 
 #include "fuzz-sqlite.h"
 #include "fuzz-thread.h"
-#include "server/store.c"
+#include "server/store/store.c"

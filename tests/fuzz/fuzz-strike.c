@@ -1,5 +1,6 @@
 /* fuzz-strike.c: striking secrets out of texts, which may hold what others said: no
- * run of 48 hex digits is left, and all else is.
+ * run of 48 hex digits is left, and all else is.  And striking out controls, which is as
+ * good when done once as when done twice.
  */
 
 #include <config.h>
@@ -27,6 +28,11 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     else
       assert (strspn (text + i, "*") >= run);
   }
+  strike_controls (was);
+  strcpy (text, was);
+  assert (strlen (text) <= n && text[strcspn (text, "\n\t\033\177")] == '\0');
+  strike_controls (text);
+  assert (strcmp (text, was) == 0);
   free (was);
   free (text);
   return 0;

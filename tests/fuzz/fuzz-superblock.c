@@ -1,5 +1,6 @@
-/* fuzz-superblock.c: the two superblock slots of a disk that anybody may have written.
- * What is accepted is sane, is what superblock_encode makes, and can be written on.
+/* fuzz-superblock.c: the two superblock slots of a disk with any content.  An accepted
+ * superblock is sane, is encoded by superblock_encode to the same bytes, and can be
+ * followed by another.
  *
  * The input: 1 byte, which checksums are mended; then the beginning of slot 0, of
  * 512 bytes, and of slot 1 (all that is behind is reserved, and zero).

@@ -1,6 +1,6 @@
-/* fuzz-token.c: tokens, as a client shows them: as they are, and with the MAC that
- * belongs to them, so that what stands behind it is reached.  What is accepted is
- * written in the only way that there is.
+/* fuzz-token.c: tokens, as a client shows them: as they are, and with the right MAC, so
+ * that the code behind the MAC check is reached.  An accepted token is written in its
+ * only possible form.
  */
 
 #include <config.h>
@@ -48,12 +48,24 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 void
 fuzz_seeds (void (*seed) (const void *data, size_t size))
 {
-  struct token t = { { 1 }, { 2 }, 3, true, 4 };
+  struct token t = {
+    .array = { 1 }, .member = { 2 }, .session = 3, .writable = true, .epoch = 4
+  };
   char text[TOKEN_BYTES_MAX + 1];
 
   token_mint (&t, key, text);
   seed (text, strlen (text));
   seed (text, write_body (&t, text));
-  t = (struct token) { { 0xff }, { 0xfe }, UINT64_MAX, false, EPOCH_MAX };
+  t = (struct token) { .array = { 0xff },
+                       .member = { 0xfe },
+                       .session = UINT64_MAX,
+                       .epoch = EPOCH_MAX };
+  seed (text, write_body (&t, text));
+  t.joins = true;
+  t.place = ARRAY_MEMBERS_MAX - 1;
+  seed (text, write_body (&t, text));
+  strcpy (t.node, "n-1");
+  seed (text, write_body (&t, text));
+  strcpy (t.process, "a-1");
   seed (text, write_body (&t, text));
 }

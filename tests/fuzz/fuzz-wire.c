@@ -1,8 +1,8 @@
-/* fuzz-wire.c: what a member answers to the array's own NBD client.  Whatever it says,
- * each command comes back once, and nothing is written beside its buffer.
+/* fuzz-wire.c: a member's answers to the array's own NBD client.  For
+ * any answers, each command comes back once, and nothing is written outside of its buffer.
  *
  * The input: 1 byte: bit 0, structured replies; bits 1-3, how many commands; 4 bytes for
- * each command; then what comes from the member, in pieces of a length (2 bytes) each.
+ * each command; then the bytes from the member, in pieces of a length (2 bytes) each.
  * The n-th command's cookie is n << 32 | n - 1.
  */
 

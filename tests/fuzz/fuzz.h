@@ -1,4 +1,4 @@
-/* fuzz.h: what the fuzz targets have in common.
+/* fuzz.h: the common part of the fuzz targets.
  *
  * A target is a file fuzz-NAME.c: it includes the code that it is about, hands it
  * whatever bytes come, and asserts what must hold of the outcome.  It is linked with
@@ -74,7 +74,7 @@ fuzz_text (struct fuzz *f, size_t *length)
   return text;
 }
 
-/* All that is left; to be freed, of just that size. */
+/* All remaining bytes, in a copy of exactly that size, which the caller frees. */
 static inline void *
 fuzz_rest (struct fuzz *f, size_t *bytes)
 {

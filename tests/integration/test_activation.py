@@ -2,11 +2,11 @@
 
 Topology: a devcluster; its array process is ended, and one is started here with
           a socket that was made before (LISTEN_FDS), on TCP and on a Unix path.
-Pass:  a client that has connected before there is a process is served; the
-       process ends on SIGTERM all the same, with all that was written flushed;
-       the next one, with the same socket, serves who has connected meanwhile.
-       All processes are the last to be killed for memory, and never wait for
-       their own clients to free it, where they may.
+Pass:  A client that connects before a process exists is served.  The process ends on SIGTERM
+       nevertheless, with all written data flushed, and the next one, with the same socket,
+       serves clients that connected meanwhile.  All processes are the last to be killed for
+       memory, and never wait for their own clients to free it, if they have the right.
+       Another process of their user can neither read nor change their memory.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import nbd
 import pytest
 
 from nbdclient import connected
-from wefttest import task_stat
+from wefttest import eventually, run, task_stat
 
 MIB = 1 << 20
 START = """
@@ -33,8 +33,25 @@ os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
 os.execvp(command[0], command)
 """
 PR_SET_IO_FLUSHER, PR_GET_IO_FLUSHER = 57, 58
-# /proc/PID/stat's flags: what PR_SET_IO_FLUSHER sets.
+# /proc/PID/stat's flags that PR_SET_IO_FLUSHER sets.
 IO_FLUSHER = 0x00080000 | 0x00100000
+# Each way into the process of this number; prints those that are open.
+LOOK = """
+import os, sys
+pid = int(sys.argv[1])
+for name in ("mem", "maps", "environ", "auxv"):
+    try:
+        with open(f"/proc/{pid}/{name}", "r+b" if name == "mem" else "rb") as f:
+            name == "mem" or f.read()
+        print(name)
+    except OSError:
+        pass
+try:
+    os.readlink(f"/proc/{pid}/fd/0")
+    print("fd")
+except OSError:
+    pass
+"""
 
 
 class Unit:
@@ -108,7 +125,7 @@ def test_who_comes_first_is_served(unit):
 
 
 def permitted():
-    """What this machine permits us, and so our children: (oom, flusher)."""
+    """The rights that this machine gives us, and so our children: (oom, flusher)."""
     libc = ctypes.CDLL(None)
     score = oom_score(os.getpid())
     try:
@@ -150,7 +167,7 @@ def test_protected(cluster):
 
 
 def test_without_the_privilege(cluster, tmp_path):
-    """It starts, and works, all the same."""
+    """It starts, and works, nevertheless."""
     wrap = "setpriv --inh-caps -sys_resource --bounding-set -sys_resource"
     c = cluster(members=2, layout="raid-1", size="61M",
                 env={"WEFT_WRAP": wrap, "WEFT_WRAP_MEMBER": wrap})
@@ -159,3 +176,24 @@ def test_without_the_privilege(cluster, tmp_path):
     h.flush()
     assert oom_score(c.pid("array")) == oom_score(os.getpid())
     assert not any(f & IO_FLUSHER for f in flags(c.pid("m0")))
+
+
+def test_memory_is_its_own(cluster):
+    """An intruder in one member can't attack the members of other disks, which run as the same
+    user; an intruder in an array can't attack other arrays."""
+    wrap = "setpriv --inh-caps -all --bounding-set -all"
+    c = cluster(members=2, layout="raid-1", size="61M",
+                env={"WEFT_WRAP": wrap, "WEFT_WRAP_MEMBER": wrap})
+    connected(c.nbd).shutdown()
+
+    def open_ways(pid):
+        return run(*wrap.split(), "/usr/bin/python3", "-c", LOOK, pid).stdout.split()
+
+    with subprocess.Popen([*wrap.split(), "sleep", "1000"]) as other:
+        try:
+            eventually(lambda: open_ways(other.pid) ==
+                       ["mem", "maps", "environ", "auxv", "fd"])
+        finally:
+            other.kill()
+    for name in ("array", "m0", "m1"):
+        assert not open_ways(c.pid(name)), name

@@ -4,8 +4,8 @@ Topology: weftd and three nodes that have enrolled, each in a network namespace 
       own, with TLS.  n1 and n2 have the disks of array a, n3 has none.
 Cause: n3 attaches the array, takes it over, uses its service; it gets that right and
       loses it.
-Pass: it does what the array's list allows, and nothing else, at most 5 s after the list
-      was changed; whoever is refused is told what gives the right.
+Pass: n3 may do what the array's list allows, and nothing else, at most 5 s after the list was
+      changed; a refusal names the command that gives the right.
 """
 
 import json
@@ -86,12 +86,24 @@ def attach(n, *words, options=()):
 
 
 def refused(n, *words, options=()):
-    """It does not start.  What it says."""
+    """It does not start.  Returns its log."""
     begin(n, "array", *words or ["array=a"], options=options)
     p = n.processes["array"]
     assert p.wait(40) != 0
     del n.processes["array"]
     return n.log("array")
+
+
+def asks(n):
+    """The node asks weftd itself for a session that reads: the answer, and its status."""
+    body = {"instance": "cafe", "node": n.name, "pid": 1, "mode": "ro"}
+    etc = n.settings(n.conf)["WEFT_TLS"]
+    p = n.run("curl", "-s", "-w", "\n%{http_code}", "--cacert",
+              f"{etc}/ca-cert.pem", "--cert", f"{etc}/client-cert.pem", "--key",
+              f"{etc}/client-key.pem", "-H", "Content-Type: application/json",
+              "-d", json.dumps(body), n.world.admin + "/api/v1/arrays/a/sessions")
+    answer, status = p.stdout.rsplit("\n", 1)
+    return json.loads(answer), status
 
 
 def fails_soon(since, *requests):
@@ -119,16 +131,9 @@ def test_nodes_without_a_disk(world):
     attach(world.n2).shutdown()
     world.n2.end("array")
 
-    # Who does not even heartbeat asks weftd itself.
-    body = {"instance": "cafe", "node": "n3", "pid": 1, "mode": "ro"}
-    etc = world.n3.settings(world.n3.conf)["WEFT_TLS"]
-    p = world.n3.run("curl", "-s", "-w", "\n%{http_code}", "--cacert",
-                     f"{etc}/ca-cert.pem", "--cert", f"{etc}/client-cert.pem", "--key",
-                     f"{etc}/client-key.pem", "-H", "Content-Type: application/json",
-                     "-d", json.dumps(body),
-                     world.admin + "/api/v1/arrays/a/sessions")
-    problem, status = p.stdout.rsplit("\n", 1)
-    assert (json.loads(problem)["code"], status) == ("not-allowed", "403")
+    # A client without heartbeats asks weftd itself.
+    problem, status = asks(world.n3)
+    assert (problem["code"], status) == ("not-allowed", "403")
     [line] = [x for x in world.json("audit")["audit"]
               if x["who"] == "n3" and x["status"] == 403]
     assert line["times"] >= 3 and line["subject"] == "a"
@@ -185,19 +190,34 @@ def test_takeover(world):
 
 @pytest.mark.parametrize("change", [("deny",), ("allow", "ro")])
 def test_the_list_shrinks(world, change):
-    """Under an open session: writes and reads fail, and the next one is let in."""
+    """Under an open session: writes and reads fail, and the next session is admitted."""
     allow(world, "n3")
     h = attach(world.n3)
     h.pwrite(BLOCK, 0)
-    # What it costs is said first, and nothing is done unasked.
+    # The command shows the cost first, and acts only after a yes.
     p = world.ctl("array", change[0], "a", "n3", *change[1:], check=False)
-    assert p.returncode != 0 and "what it has not flushed is lost" in p.stdout
+    assert p.returncode != 0 and "its unflushed writes are lost" in p.stdout
     h.pwrite(BLOCK, 0)
     watch = Stopwatch(disk=True)
     world.ctl("array", change[0], "a", "n3", *change[1:], "--yes")
     fails_soon(watch, lambda: h.pwrite(BLOCK, 0), lambda: h.pread(4096, 0))
     assert "evicted by token" in world.n3.log("array")
     attach(world.n1).pwrite(BLOCK, 0)
+
+
+def test_tokens_are_for_a_node(world):
+    """The tokens of one node's session are invalid with another node's certificate."""
+    answer, status = asks(world.n2)
+    assert status == "201"
+    for m in answer["map"]["members"]:
+        door = f"{m['uri']}/data/{m['tokens']['data']}?tls-certificates="
+        own, other = (n.run("nbdinfo", "--size", f"{door}{n.etc}/tls", check=False)
+                      for n in (world.n2, world.n3))
+        assert own.returncode == 0, own.stderr
+        assert other.returncode != 0
+    assert any("the token is for node n2 alone, and the client shows the certificate "
+               "of node n3" in n.log("d0") for n in (world.n1, world.n2))
+    world.ctl("session", "evict", sessions(world)[0]["id"], "--yes")
 
 
 def test_a_reader_that_is_denied(world):
@@ -210,7 +230,7 @@ def test_a_reader_that_is_denied(world):
 
 
 def test_weftd_is_killed_in_between(world):
-    """The list holds, and what was let in goes on."""
+    """The list persists, and admitted sessions go on."""
     allow(world, "n3", "--failover")
     h = attach(world.n3)
     world.w.end("weftd", 9)

@@ -101,7 +101,7 @@ def test_pages(api, many):
 
 
 def test_pages_while_disks_come_and_go(api, many, seed):
-    """What was there all the time is seen exactly once."""
+    """A disk that exists all the time is seen exactly once."""
     rng = random.Random(seed)
     seen, cursor = [], ""
     names = sorted(d.uuid for d in many)
@@ -155,7 +155,7 @@ def test_etags(api, disks):
     assert ask(api, "DELETE", spare, If_Match=before)[0] == 412
     good(api, "DELETE", spare, If_Match=after)
 
-    # Of what is not there, that is said.
+    # For a missing array, the answer is "not found".
     assert ask(api, "DELETE", "/arrays/b", If_Match=after)[0] == 404
     old = etag(api, f"/disks/{disks[3].uuid}")
     assert etag(api, f"/disks/{disks[0].uuid}") != old

@@ -153,8 +153,8 @@ class Bench:
         self.dir, self.ends, self.arrays = directory, [], []
 
     def script(self, layout, count=2, states=None, lost=None, content=b""):
-        """(the members, a weftd for them); lost: what weftd says then, or that it
-        leaves them out."""
+        """(the members, a weftd for them); lost: weftd's answer to a report, or that it leaves
+        the member out."""
         made = [Member(self.dir, i) for i in range(count)]
         for m in made:
             self.ends.append(m.close)
@@ -312,8 +312,8 @@ def test_joiner_that_hangs(bench):
 
 
 def test_last_copy_comes_back(bench):
-    """What needs a member that can't be left out waits, however often that
-    is reported, until the member has confirmed a new epoch."""
+    """A request to a member that can't be left out waits, however often the loss is reported,
+    until the member has confirmed a new epoch."""
     ms, s = bench.script("raid-0")
     a = bench.array(s)
     h = bench.connect(a)
@@ -336,7 +336,7 @@ def test_last_copy_comes_back(bench):
     s.joined()
     eventually(lambda: waits, what="the read goes on")
     assert waits[0][:65536] == b"b" * 65536
-    # What was not flushed may be gone: said once.
+    # Unflushed data may be gone: one FLUSH reports that.
     with refuses("EIO"):
         h.flush()
     h.pwrite(b"c" * 131072, 0)

@@ -1,4 +1,4 @@
-"""What a request may cost: context switches and system calls, not time.
+"""The cost of a request: context switches and system calls, not time.
 
 Topology: a raid-x devcluster of four members.
 Cause: 4 KiB reads and writes at random places, one and 32 at a time (bench/requests),
@@ -30,8 +30,8 @@ SLEEPS = {
     "4k-randwrite-1": (4.5, 1.6),
     "4k-randwrite-32": (3.3, 1.5),
 }
-# Of the array process.  Where plugin/replies.c has nbdkit's send, it sends the reply to
-# a read in one call, and else in three.
+# Calls of the array process.  Where plugin/nbdkit-replies.c replaces nbdkit's send, it sends
+# the reply to a read in one call, and otherwise in three.
 REPLY = 1 if nbdkit_is_old() else 3
 CALLS = {
     "4k-randread-1": {"send": 1.5 + REPLY * 1.2, "receive": 1.5, "read": 1.5,

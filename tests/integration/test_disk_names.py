@@ -3,15 +3,16 @@
 Topology: one host with disks of awkward names, and partitions of a loop device to which
 udev's links lead, in a directory of the test's.
 Cause: weft-enroll serves them.
-Pass: systemd (its parser is written anew in enrollworld.py; test_packages.py asks the real
-one), weft-disks and weftd have the very name that was given, or another one of the same
-device that it keeps; a name that somebody would read differently is refused before
-anything is formatted.
+Pass: systemd (enrollworld.py has its parser a second time; test_packages.py asks the real
+one), weft-disks and weftd have exactly the given name, or another lasting name of the same
+device.  A name that one of them would read differently is refused before anything is
+formatted.
 """
 
 import os
 import pathlib
 import re
+import shutil
 import struct
 
 import pytest
@@ -24,7 +25,7 @@ AWKWARD = [" a  b ", "weft\\x20data", "it's", "'all'", '"all" \\"', "50%n %%i $H
 
 
 def may_touch(settings, tmp_path):
-    """What weft-disks makes of these settings, as systemd reads it: {name: disk}."""
+    """The output of weft-disks for these settings, as systemd reads it: {name: disk}."""
     run("sh", SOURCE / "systemd/weft-disks-generator", tmp_path / "units",
         env={"WEFT_DISKS": str(settings)})
     found = {}
@@ -46,7 +47,7 @@ def test_awkward_names(world, tmp_path):
     # Our own reader: each is served already.
     p = world.enroll(n, disks=files)
     assert p.stdout.count("is served already") == len(files)
-    # And who serves it says to weftd what it was given.
+    # And the serving process reports to weftd the name that it got.
     served = sorted(confs)[::3]
     n.serve(*served)
     world.seen(n, len(served))
@@ -67,7 +68,23 @@ def test_names_that_are_refused(world, name):
     assert not n.conf.exists()
 
 
-# What leads to a partition; what is given ("": the device itself), what is written.
+def test_a_name_that_is_read_differently(world, tmp_path):
+    """The scripts here do not quote backslashes.  weft-enroll notices, and formats nothing."""
+    scripts = shutil.copytree(SOURCE / "scripts", tmp_path / "scripts")
+    lib = scripts / "weft-lib.sh"
+    text = lib.read_text()
+    assert text.count(r"""sed 's/[\\"$`]/\\&/g'""") == 1
+    lib.write_text(text.replace(r"""sed 's/[\\"$`]/\\&/g'""", "cat"))
+    n = world.node("n1")
+    disk = n.disk(r"a\\b")
+    p = world.enroll(n, disks=[disk], check=False,
+                     env={"PATH": f"{scripts}:{os.environ['PATH']}"})
+    assert p.returncode == UNWANTED and "would take its name for" in p.stderr, p
+    assert not disk.read_bytes()[:1 << 20].strip(b"\0")
+    assert not n.conf.exists()
+
+
+# Links to a partition; the given link ("": the device itself), and the written one.
 LINKS = [
     ([["by-id", "ata-DISK-part1"], ["by-id", "wwn-0x5-part1"], ["by-path", "pci-part1"]],
      "", ["by-id", "ata-DISK-part1"]),
@@ -131,3 +148,22 @@ def test_links(world, loops, tmp_path):
     assert sorted(confs.values()) == sorted(wanted)
     for disk, file in may_touch(n.etc / "disks", tmp_path).items():
         assert file in (confs[disk], os.path.realpath(confs[disk]))
+
+
+def test_links_that_will_lead_elsewhere(tmp_path):
+    """The unit allows the first name in /dev, which may be a link itself: a device that was
+    away may return under another name."""
+    settings = tmp_path / "disks"
+    settings.mkdir()
+    up = os.path.relpath("/", tmp_path)
+    for name, to in [("direct", "/dev/stdout"), ("twice", "direct"),
+                     ("by-dots", f"{up}/dev/null"), ("file", "/etc/passwd")]:
+        (tmp_path / name).symlink_to(to)
+        (settings / f"{name}.conf").write_text(f"DISK={tmp_path / name}\n")
+    run("sh", SOURCE / "systemd/weft-disks-generator", tmp_path / "units",
+        env={"WEFT_DISKS": str(settings)})
+    allowed = {f.parent.name.partition("@")[2].partition(".")[0]:
+               re.findall('^DeviceAllow="(.*)" rw$', f.read_text(), re.MULTILINE)
+               for f in (tmp_path / "units").rglob("disk.conf")}
+    assert allowed == {"direct": ["/dev/stdout"], "twice": ["/dev/stdout"],
+                       "by-dots": ["/dev/null"], "file": []}

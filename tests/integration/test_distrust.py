@@ -168,16 +168,16 @@ def test_a_reader_says_a_later_epoch(weftd, arrays):
     status, r = reader.beat()
     assert (status, r["code"]) == (409, "untrue") and "h1" in r["detail"]
     assert "node h1" in health(weftd)
-    # The writer does without a member as ever, when the reader is silent.
+    # The writer can lose a member as before when the reader is silent.
     arrays[3].stop()
     eventually(lambda: writer.lost(3)[0] == 200, 40)
     s = weftd.get("/status")
     assert s["read_only"] is False
     assert weftd.get("/arrays/a")["members"][3]["state"] == "out"
-    # As the first word to a weftd it counts no more.
+    # As the first report to a weftd it does not count.
     weftd.restart(kill=True)
     eventually(lambda: reader.beat()[0] == 503)
-    eventually(lambda: "stands still" not in health(weftd))
+    eventually(lambda: "is frozen" not in health(weftd))
     assert weftd.get("/status")["read_only"] is False
 
 
@@ -187,14 +187,14 @@ def test_first_words_stop_one_array(weftd, arrays):
     arrays[1].header["states_epoch"] += 1
     weftd.start()
     refused(arrays[1], "doubted")
-    eventually(lambda: "Array a stands still" in health(weftd))
+    eventually(lambda: "Array a is frozen" in health(weftd))
     assert "weftctl node revoke n1" in health(weftd)
     status, r = host(weftd).attach()
     assert (status, r["code"]) == (409, "doubted")
     attaches(weftd, "b")
     assert weftd.get("/status")["read_only"] is False
     arrays[1].header["states_epoch"] -= 1
-    eventually(lambda: "stands still" not in health(weftd))
+    eventually(lambda: "is frozen" not in health(weftd))
     attaches(weftd, "a")
 
 
@@ -229,6 +229,29 @@ def test_a_member_says_a_high_round(weftd, arrays):
     attaches(weftd, "a")
 
 
+def test_a_member_withholds_its_word(weftd, arrays):
+    """A member does not report that it has shut an ended session.  Every refusal for that
+    reason names it; when it reports, all goes on.  (If it never does, it goes out:
+    tests/unit/test-cluster-overdue.)"""
+    obeys = arrays[2].obey
+    arrays[2].obey = lambda r: obeys({**r, "over": []})
+    first = Lessee(weftd, "h1").start_attached()
+    try:
+        Lessee(weftd, "h2").start_attached().detach()
+        status, r = Host(weftd, "h2", "shared").attach()
+        assert (status, r["code"]) == (409, "changing")
+        assert "member 2" in r["detail"] and "has not confirmed" in r["detail"]
+        eventually(lambda: "of node n2) sends heartbeats, but has not confirmed "
+                   "that it refuses a session that has ended" in health(weftd), 20)
+        assert weftd.get("/status")["health"] == "warning"
+        arrays[2].obey = obeys
+        eventually(lambda: "sends heartbeats" not in health(weftd))
+        Lessee(weftd, "h2").start_attached().detach()
+        assert states(weftd) == 4 * ["in-sync"]
+    finally:
+        first.stop()
+
+
 @pytest.fixture
 def secure(tmp_path):
     with Weftd(tmp_path, "--listen", "0.0.0.0:0", login=True) as w:
@@ -239,8 +262,8 @@ def secure(tmp_path):
 
 
 def test_shut_out_the_array_goes_on(secure):
-    """With certificates: who lies as its first word is shut out, and the array
-    has another epoch without it."""
+    """With certificates: a member that lies in its first report is shut out, and the array has
+    another epoch without it."""
     admin = first_login(secure)
     nodes = [enrolled(admin, f"n{i}") for i in range(4)]
     ms = [SecureMember(n, i).start() for i, n in enumerate(nodes)]

@@ -77,11 +77,17 @@ def test_a_node_and_its_disks(world):
     for disk in world.disks_of(n).values():
         assert disk["uri"].startswith(f"nbds://{n.address}:108")
     assert world.json("node", "show", "n1")["enrolled"] is True
-    # The key is for nobody else, and was never away.
-    key = n.etc / "tls/server-key.pem"
-    assert key.stat().st_mode & 0o007 == 0
-    assert key.resolve().parent.stat().st_mode & 0o007 == 0
+    # Keys are for nobody else, and were never away.  Each process has its own.
+    keys = [n.etc / f"{folder}tls/server-key.pem"
+            for folder in ("", "processes/disk-d0/", "processes/disk-d1/")]
+    assert all(key.stat().st_mode & 0o007 == 0 for key in keys)
+    assert len({key.read_text() for key in keys}) == 3
     assert "PRIVATE" not in (n.etc / "tls/ca-cert.pem").read_text()
+    for name in ("d0", "d1"):
+        uuid = n.settings(n.etc / f"disks/{name}.conf")["UUID"]
+        shown = run("openssl", "x509", "-noout", "-ext", "subjectAltName", "-in",
+                    n.etc / f"processes/disk-{name}/tls/server-cert.pem").stdout
+        assert f"URI:weft:disk:{uuid}" in shown and "DNS:n1," in shown
 
     # Run again: nothing changes, and no token is looked at.
     before = snapshot(n.root)
@@ -130,7 +136,7 @@ def test_addresses_of_ipv6(tmp_path):
         assert read(nodes[0], uri, tmp_path) == wanted
         for n in nodes:
             n.run("weft-renew", "--root", n.root, "--now")
-        # A disk more, by the address that the certificate names; and what runs anew.
+        # A further disk, with the address that the certificate names; and restarted members.
         world.enroll(nodes[1], disks=["d0", "d1"])
         nodes[1].end("d0", 9)
         nodes[1].serve()
@@ -207,8 +213,8 @@ def test_the_wrong_weftd(world, tmp_path):
     wrong = {**token, "ca_fingerprint": "sha256:" + "ab" * 32}
     refused(n, UNTRUSTED, says="fingerprint", token=wrong)
 
-    # One that would take the token gladly: with a CA of its own, and with the
-    # cluster's, after which its own comes in a guise that TLS libraries know.
+    # An impostor that wants the token: with a CA of its own, and with the cluster's CA
+    # followed by its own in a form that TLS libraries accept.
     ca = Authority(tmp_path / "ca")
     tls = ca.host(tmp_path / "i", "w", "127.0.0.1")
     own = (ca.dir / "cert.pem").read_text()

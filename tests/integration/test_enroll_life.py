@@ -1,8 +1,8 @@
 """A node's life after it was enrolled: renewal, a replaced disk, drained, gone.
 
-Topology as in test_enroll.py.  Pass: the scripts do what they say, with the rights
-of an administrator where those are needed; what a node must not lose it keeps;
-one that was removed is taken for nobody.
+Topology as in test_enroll.py.  Pass: the scripts do their work, with an administrator's rights
+where these are needed; a node keeps what it must not lose; a removed node's certificate counts
+for nothing.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ import pytest
 
 from enrollworld import (LATE, OK, PORT, REFUSED, UNREACHABLE, UNWANTED, World, fill, read,
                          world)
+from strangers import serial
 from wefttest import Stopwatch, eventually, run
 
 
@@ -25,9 +26,6 @@ def leave(n, *words, **kw):
     return n.run("weft-leave", "--root", n.root, *words, "--yes", **kw)
 
 
-def serial(n):
-    return run("openssl", "x509", "-noout", "-serial", "-in",
-               n.etc / "tls/client-cert.pem").stdout
 
 
 # In the place of a program of the scripts: it kills the script just before or after a step
@@ -40,6 +38,9 @@ case ${0##*/}.$* in
   mv.*.conf) step=$(for f; do [ ! -f "$f" ] || break; done; cksum "$f") ;;
   weftctl.node\ remove*) step=leave ;;
   weftctl.node\ drain*) step=drain ;;
+  mv.-T*processes/*tls.new*) step=process ;;
+  mv.-fT*processes/*tls.link*) step=process-link ;;
+  mv.-f*processes/*/conf) step=process-conf ;;
   mv.-T*tls.new*) step=certificate ;;
   mv.-fT*tls.link*) step=link ;;
   rm.*disks/*.conf) step=remove ;;
@@ -89,6 +90,12 @@ def admin(world, tmp_path):
     return {"WEFT_TOKEN_FILE": str(file)}
 
 
+def number(n):
+    """The number of the node's revocation list."""
+    return int(run("openssl", "crl", "-noout", "-crlnumber", "-in",
+                   n.etc / "tls/ca-crl.pem").stdout.split("=0x")[1], 16)
+
+
 def test_renewal(world, tmp_path):
     n = world.serving("n1", "d0")
     first = serial(n)
@@ -100,36 +107,49 @@ def test_renewal(world, tmp_path):
     world.ctl("backup", backup)
 
     def is_whole():
-        tls = n.etc / "tls"
-        run("openssl", "verify", "-CAfile", tls / "ca-cert.pem", tls / "server-cert.pem")
-        assert run("openssl", "x509", "-noout", "-pubkey", "-in",
-                   tls / "server-cert.pem").stdout == \
-            run("openssl", "pkey", "-pubout", "-in", tls / "server-key.pem").stdout
+        for tls in (n.etc / "tls", n.etc / "processes/disk-d0/tls"):
+            run("openssl", "verify", "-CAfile", tls / "ca-cert.pem", tls / "server-cert.pem")
+            assert run("openssl", "x509", "-noout", "-pubkey", "-in",
+                       tls / "server-cert.pem").stdout == \
+                run("openssl", "pkey", "-pubout", "-in", tls / "server-key.pem").stdout
 
+    of_process = serial(n, "processes/disk-d0/tls")
     assert broken_at_each_step(n, ["weft-renew", "--root", n.root, "--now"], is_whole,
-                               tmp_path / "renew", {}) == 6
+                               tmp_path / "renew", {}) == 10
     second = serial(n)
-    assert second != first
+    assert second != first and serial(n, "processes/disk-d0/tls") != of_process
     is_whole()
     assert len(list(n.etc.glob("tls-*"))) == 1
+    assert len(list(n.etc.glob("processes/disk-d0/tls-*"))) == 1
     # The disk that started with the old one goes on.
     time.sleep(5)
     eventually(lambda: heard_lately(world, n), 20)
 
     # weftd is restored from before that: the certificate is taken in, until somebody says
-    # that all is revoked again.  Logins are not in a backup.
+    # that all is revoked again.  Logins are not in a backup, and passwords of before are
+    # refused.  The processes have heard of the revoked node, and show weftd that.
     world.ctl("node", "revoke", "n2", "--yes")
+    n.run("weft-renew", "--root", n.root)
+    kept = number(n)
     world.w.end("weftd")
     world.w.run("weftd", "--state", world.w.dir / "state", "--restore", backup,
                 "--replace")
     world.start_weftd()
     assert world.ctl("status", check=False).returncode != 0
-    world.log_in()
+    refused = world.ctl("login", "--user", "ann", "--password-file", world.password,
+                        check=False)
+    assert refused.returncode != 0 and "setup-url" in refused.stderr
+    world.first_login()
     eventually(lambda: f"node {n.name} has a certificate that it got" in
                world.w.log("weftd"), 30, what="its certificate to be taken in")
     eventually(lambda: world.disks_of(n) and heard_lately(world, n), 20)
     assert gone.name in [m["name"] for m in world.json("node", "ls")["nodes"]]
-    world.ctl("node", "revoke", "n2", "--yes")
+    eventually(lambda: "node n2 is shut out again" in world.w.log("weftd"), 30,
+               what="the newest list to be shown")
+    assert gone.run("weft-renew", "--root", gone.root, "--now",
+                    check=False).returncode != 0
+    n.run("weft-renew", "--root", n.root)
+    assert number(n) > kept
     world.ctl("revocations", "confirm", "--yes")
     n.run("weft-renew", "--root", n.root, "--now")
     eventually(lambda: heard_lately(world, n), 20)
@@ -195,7 +215,7 @@ def test_a_disk_is_carried_to_another_node(world):
     ["weft-replace-disk", "--array", "a", "--member", "0", "--disk", "DISK"],
     ["weft-drain"], ["weft-leave"]])
 def test_without_an_administrator(world, script):
-    """It is said before a disk is formatted in vain."""
+    """The refusal comes before the disk is formatted in vain."""
     n = world.node("n1")
     world.enroll(n)
     disk = n.disk("d0")
@@ -255,8 +275,8 @@ def host_names(world, *places):
 
 @pytest.mark.long(40)
 def test_weftd_gets_another_address(world, tmp_path):
-    """Once it is known by a name, and once nodes are told in weft.conf; nothing there is
-    started again."""
+    """Once it is known by a name, and once the new address is written to weft.conf; nothing on
+    the node is started again."""
     nodes = a, _, c = [world.node(f"n{i}") for i in range(3)]
 
     def moves_to(address, tell):
@@ -269,7 +289,7 @@ def test_weftd_gets_another_address(world, tmp_path):
         tell(address)
 
     def goes_on():
-        """What needs weftd does, too: a member is lost and comes back."""
+        """Changes that need weftd work, too: a member is lost and comes back."""
         began = Stopwatch()
         c.end("d0", 9)
         wanted = fill(a, uri, tmp_path)
@@ -354,7 +374,7 @@ def test_replace_disk(world, admin, tmp_path):
     # Again: it is done.
     b.run(*words("d1"), env=admin)
 
-    # The same bay: what was there is out of it, and its process answers still.
+    # The same bay: the old disk is out of it, and its process still answers.
     old = uuid_of(b.disk("d1"))
     b.disk("d1").rename(b.dir / "taken-out")
     for script in (words("d1"), ["weft-enroll", "--root", b.root, "--yes", "--disk",
@@ -405,13 +425,13 @@ def test_drain_and_leave(world, admin, tmp_path):
         old, ["weft-leave", "--root", old.root, "--yes"],
         lambda: None, tmp_path / "leave", admin)
     assert breaks == 10, (tmp_path / "leave/seen").read_text()
-    assert not list(old.etc.iterdir())
+    assert [f.name for f in old.etc.iterdir()] == ["lock"]
     names = [n["name"] for n in world.json("node", "ls")["nodes"]]
     assert "n1" not in names and "n3" in names
     assert read(nodes[0], uri, tmp_path) == wanted
 
 
-# In the place of systemd's: of two disks one runs, and does not end when it is told to.
+# Replaces systemd's: of two disks one runs, and does not end when it should.
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >>"$SAID"
 case $* in
@@ -428,7 +448,7 @@ shift; exec "$@"
 
 
 def test_leave_is_given_up(world, admin, tmp_path):
-    """What ran is started again, and what did not run is let be."""
+    """Units that ran are started again, and units that did not run stay stopped."""
     n = world.node("n1")
     world.enroll(n, disks=["d0", "d1"])
     n.serve("d0")

@@ -1,4 +1,4 @@
-"""Who is let in at an array's export that other hosts reach.
+"""Which clients are admitted at an array's export that other hosts reach.
 
 Topology: weftd and nodes that have enrolled, each in a network namespace of its own, with
       TLS.  n1 and n2 have the disks of array a, n3 has none; n1 exports the array to
@@ -9,6 +9,8 @@ Pass: they do what the array's list allows n3, and nothing else, at most 5 s aft
       changed, on connections that are open and on new ones; n2's connection goes on.
 """
 
+import time
+
 import pytest
 
 from enrollworld import World
@@ -17,11 +19,11 @@ from wefttest import Stopwatch, eventually
 
 BOUND_S = 5
 PORT = 10809
-# What a reader hears who writes all the same.  nbdkit refuses it, and loses its place in
-# a stream of TLS by that: then libnbd says where it saw the connection break.
+# The errors of a reader that writes anyway.  nbdkit refuses the write, and loses its place in
+# the stream of TLS: then libnbd's error says where the connection broke.
 NOT_WRITTEN = ("EPERM", "ENOTCONN", "failed")
 
-# Told by lines: what is done on the connection that is open, or on a new one.
+# Each input line is an order for the open connection, or for a new one.
 CLIENT = """
 import nbd, sys
 uri, tls = sys.argv[1:]
@@ -54,6 +56,28 @@ for line in sys.stdin:
         said = e.errno or "failed"
     print(said, flush=True)
 """
+
+# A reader takes every place that it gets, then asks for much more than it reads.
+GREEDY = CLIENT.replace("h = None", "held, buffers = [], []").replace(
+    """        elif what == "read":""", """        elif what == "many":
+            try:
+                while len(held) < 600:
+                    held.append(connect())
+            except nbd.Error:
+                pass
+            said = str(len(held))
+        elif what == "pin":
+            for h in held[:8]:
+                for _ in range(16):
+                    buffers.append(nbd.Buffer(min(h.get_size(), 32 << 20)))
+                    h.aio_pread(buffers[-1], 0)
+            said = "done"
+        elif what == "read":""")
+# The bounds for one node's readers, and for one node (plugin/lobby.h, plugin/budget.h).
+READERS_PLACES = 64
+NODE_BYTES = 64 << 20
+# Stacks of the threads that 64 connections have, what GnuTLS and the heap keep.
+BESIDE_BYTES = 96 << 20
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +139,8 @@ def ends_soon(since, *clients):
 
 
 def test_a_node_without_a_right(world, clients):
-    """Enrolled, with a certificate of the cluster; and what makes it one that has."""
+    """An enrolled node, with a certificate of the cluster, has no right yet; and the log says
+    how to give it."""
     stranger = clients(world.n3)
     assert stranger.ask("connect") not in ("rw", "ro")
     said = world.n1.log("export")
@@ -137,7 +162,7 @@ def test_a_node_that_may_read(world, clients):
 
 
 def test_the_nodes_of_the_disks(world, clients):
-    """And who comes by the own address of the node that exports it."""
+    """And so does a client with the own address of the exporting node."""
     for n in (world.n1, world.n2):
         c = clients(n)
         assert c.ask("connect") == "rw" and c.ask("write") == "done"
@@ -149,9 +174,9 @@ def test_the_list_shrinks(world, clients, change):
     c, idle, other = clients(world.n3), clients(world.n3), clients(world.n2)
     for x in (c, idle, other):
         eventually(lambda: x.ask("connect") == "rw", BOUND_S)
-    # What it costs is said first, and nothing is done unasked.
+    # The command shows the cost first, and acts only after a yes.
     p = world.ctl("array", *change, check=False)
-    assert p.returncode != 0 and "on node n1, which exports it, is cut off" in p.stdout
+    assert p.returncode != 0 and "on node n1, which exports it, are cut off" in p.stdout
     assert c.ask("write") == "done"
     since = Stopwatch(disk=True)
     world.ctl("array", *change, "--yes")
@@ -194,14 +219,14 @@ def test_revoked(world, clients):
 
 
 def test_the_name_is_the_certificate_s(world, clients):
-    """What a client of the service says of itself: also of who serves nothing."""
+    """A service client's name counts for nothing at a process that serves no service."""
     own = f"{door(world)[:-2]}/data/0000000000000000/n2/{'0' * 32}/1/0"
     assert clients(world.n3, own).ask("connect") not in ("rw", "ro")
 
 
 def test_weftd_is_killed(world, clients):
-    """The list holds, and who is in goes on; what is taken while weftd is away, is
-    taken when it is back."""
+    """The list persists, and admitted clients go on; a right that is removed while weftd is
+    away is gone when weftd is back."""
     allow(world, "n3")
     c = clients(world.n3)
     eventually(lambda: c.ask("connect") == "rw", BOUND_S)
@@ -236,6 +261,30 @@ def test_programs_of_others(world, clients):
     assert world.n3.run("qemu-img", "info", copy).stdout.count("qcow2")
 
 
+def test_a_greedy_reader(world, clients):
+    """It has its part of the places and of the memory, and others go on."""
+    other = clients(world.n2)
+    assert other.ask("connect") == "rw"
+    status = f"/proc/{(world.n1.dir / 'export.pid').read_text().strip()}/status"
+    allow(world, "n3", "ro")
+    greedy = Client(world.n3, GREEDY, door(world), str(world.n3.etc / "tls"))
+    try:
+        eventually(lambda: greedy.ask("many") == str(READERS_PLACES), BOUND_S)
+        assert "read-only connections from n3" in world.n1.log("export")
+        assert greedy.ask("pin") == "done"
+        for _ in range(3):
+            assert other.ask("write") == "done" and other.ask("read") == "done"
+            time.sleep(1)
+        assert clients(world.n2).ask("connect") == "rw"
+        with open(status, encoding="ascii") as f:
+            peak = next(int(x.split()[1]) << 10 for x in f if x.startswith("VmHWM"))
+        print(f"peak {peak >> 20} MiB")
+        assert peak < NODE_BYTES + BESIDE_BYTES
+    finally:
+        greedy.p.kill()
+        greedy.end()
+
+
 def test_a_client_of_a_service_serves_its_own_host(world, clients):
     world.n1.end("export")
     world.ctl("array", "service", "a", "--on", "n1")
@@ -247,12 +296,13 @@ def test_a_client_of_a_service_serves_its_own_host(world, clients):
         said = world.n2.log("export")
         assert "uses its service for its own host" in said
         world.n2.end("export")
-        # Who says at the service to be on another node than it is.
+        # A client at the service claims to be on another node.
         allow(world, "n3")
-        session = world.json("array", "service", "a")["serving"]["session"]
+        service = world.json("array", "service", "a")
+        session, fences = service["serving"]["session"], service["fences"]
         for node, fine in (("n2", False), ("n3", True)):
-            name = f"data/{session}/{node}/{'1' * 32}/1/{1 << 40}"
-            c = clients(world.n3, door(world)[:-1] + name)
+            c = clients(world.n3, f"{door(world)[:-1]}data/{session}/{node}/"
+                                  f"{'1' * 32}/1/{fences}")
             eventually(lambda: (c.ask("connect") == "rw") == fine, BOUND_S)
         assert "says that it is on node n2, and has the certificate of node n3" in \
             world.n1.log("export")

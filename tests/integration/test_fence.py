@@ -1,7 +1,7 @@
 """fence_weft, as pacemaker calls it, and weftctl node fence.
 
 Topology: a weftd with members and hosts that are played (weftdactors.py).
-Cause: a node is fenced and let in again; weftd is away, or does not know the node.
+Cause: a node is fenced and admitted again; weftd is away, or does not know the node.
 Pass: success means that the node's session has ended and the members have confirmed
       that; everything else fails, and says why.
 """
@@ -95,7 +95,7 @@ def test_failures(weftd, array):
 
 
 def test_usual_switches(weftd, array):
-    """Those that all fence agents have."""
+    """The options that all fence agents have."""
     for word in ("-v", "--verbose", "-q", "--quiet"):
         p = run("fence_weft", word, "-o", "status", "-n", "n0",
                 f"--admin=http://{weftd.listen}", word, check=False)
@@ -115,3 +115,17 @@ def test_weftctl(weftd, array, ctl):
     assert "fenced" in ctl("node", "show", "h0")
     assert json.loads(ctl("node", "fence", "off", "h0", "--json")) == \
         weftd.get("/nodes/h0")
+
+
+def test_a_node_that_is_only_a_client(weftd, array, ctl):
+    """The node has neither a disk nor a session.  Without logins, weftd learns of it when it
+    asks for the service."""
+    weftd.call("PUT", "/arrays/a/service", {"nodes": ["h0", "h1"]})
+    ctl("node", "fence", "on", "far", "--yes", status=REFUSED)
+    weftd.get("/arrays/a/service?attach=rw&node=far")
+    ctl("node", "fence", "on", "far", "--yes")
+    assert weftd.get("/nodes/far")["fenced"]
+    fenced = weftd.get("/arrays/a/service")["fenced"]
+    assert [f["node"] for f in fenced] == ["far"]
+    ctl("node", "fence", "off", "far")
+    assert not weftd.get("/nodes/far")["fenced"]

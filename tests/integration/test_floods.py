@@ -37,15 +37,15 @@ NODE_SESSIONS = 64
 STRANGER_CALLS = 32
 STRANGER_BYTES = 32 << 10
 MIB = 1 << 20
-# What weftd may have more of after a flood: a page of its stack and a buffer of 8 KiB for
-# each of its threads, once.  13 MiB were measured, and 52 by TLS where each thread kept
-# what OpenSSL had let go.
+# The memory that weftd may keep after a flood: a page of its stack and a buffer of 8 KiB for
+# each of its threads, once.  Measured: 13 MiB, and 52 MiB over TLS when each thread kept the
+# memory that OpenSSL had freed.
 KEPT = 24 * MIB
 THREADS = 1536  # server/doorman.h
 
 
 @pytest.fixture
-def weftd(tmp_path):
+def weftd(all_threads, tmp_path):
     with Weftd(tmp_path, "--listen", "0.0.0.0:0", login=True) as w:
         yield w
 
@@ -227,7 +227,7 @@ def open_stream(w, token, tls=False):
 
 
 def test_streams(weftd, admin, nodes):
-    """Of one viewer, by all the tokens that it can make, and of several."""
+    """The tokens of one viewer, as many as it can make, and of several."""
     token = viewer_token(admin)
     tokens = [token] + [Browser(weftd, token).call(
         "POST", "/tokens", {"name": f"more{i}", "role": "viewer"},
@@ -272,8 +272,8 @@ def hold_calls(w, token, count):
 
 
 def test_calls_of_one(weftd, admin, nodes):
-    """As many calls at once as there are threads: who made the token can log in, and
-    take it away."""
+    """As many calls at once as there are threads: the token's owner can log in, and delete
+    it."""
     token = viewer_token(admin)
     sockets = hold_calls(weftd, token, STREAMS)
     none_fails(nodes)

@@ -1,4 +1,4 @@
-"""nbdkit's own calls are taken over only where nbdkit would abort (plugin/replies.c).
+"""nbdkit's own calls are taken over only where nbdkit would abort (plugin/nbdkit-replies.c).
 
 Topology: none; nbdkit loads the plugin and says what it is.
 Cause: the nbdkit at hand; and an nbdkit that has what 1.34 brought.

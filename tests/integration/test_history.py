@@ -24,7 +24,7 @@ def database(weftd):
 
 
 def test_samples(weftd, api, disks):
-    """What disks and sessions say is found there, as it was said."""
+    """The history shows the reports of disks and sessions unchanged."""
     make_array(api, disks)
     grant = api.call("POST", "/api/v1/arrays/a/sessions", ATTACH,
                      expect=201)[1]
@@ -43,7 +43,7 @@ def test_samples(weftd, api, disks):
 
     points = eventually(speak, 40, every=0)
     last = max(i for i, p in enumerate(points["reads"]) if p is not None)
-    # Of the means in between, for the rates vary.
+    # Computed from the means in between, because the rates vary.
     us = points["read_us"][last]
     assert us == pytest.approx(250, rel=0.01)
     assert points["read_bytes"][last] == pytest.approx(

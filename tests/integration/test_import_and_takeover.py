@@ -6,8 +6,8 @@ Causes: weftd killed, and its database removed; all the rest killed, too; a memb
         that does not ask the new one, for good or until later; a blank disk that
         has asked it before.
         A host that holds the array and lives.
-Pass:  weftctl refuses what would lose data, with the reason and the way out;
-       what was flushed is there afterwards, on every copy.
+Pass:  weftctl refuses commands that would lose data, with the reason and the way out; all
+       flushed data is there afterwards, on every copy.
 """
 
 import os
@@ -27,7 +27,7 @@ from wefttest import background, eventually
 MIB = 1 << 20
 UNIT = 64 << 10
 FILLED = 24 * MIB
-# What the array says it takes at once; libnbd 1.22 sends no more.
+# The array announces this as its largest request; libnbd 1.22 sends none larger.
 LARGEST = 8 * MIB
 
 
@@ -134,7 +134,7 @@ def test_import(cluster, ctl, seed):
 
 
 def test_import_without_a_member(cluster, ctl, seed):
-    """What does not ask is given up by name; a blank disk takes its place."""
+    """A member that does not ask is given up by name; a blank disk takes its place."""
     s = Lost(cluster, ctl, seed, down=["m2"])
     c, w = s.c, s.ctl
     assert "not heard of: 2" in w("array", "import")
@@ -154,12 +154,11 @@ def test_import_without_a_member(cluster, ctl, seed):
     w("array", "replace", "a", 2, disk, "--yes")
     w("rebuild", "wait", "a", 2)
     check(c, s.model, s.data)
-    # Nobody vouches for what the one that was given up has; it is to be
-    # formatted anew.
+    # The content of the member that was given up is unknown; it must be formatted again.
     file = c.members[2]["file"]
     line = refused("weft", f"disk={file}", f"admin={c.admin}",
                    "uri=nbd://127.0.0.3:10809")
-    assert "format it anew" in line and file in line
+    assert "format it" in line and file in line
     w("disk", "format", "--force", file)
     c.start("m2")
     w("array", "spare", "add", "a", file)
@@ -273,7 +272,7 @@ def test_takeover(cluster, ctl, far, seed):
     def attached_by():
         return c.get("/api/v1/arrays/a")["session"]["node"]
 
-    # Who has it, and since when he was not heard; and nothing is done.
+    # The message names the holder, and when weftd last heard it; nothing is changed.
     line = w("attach", "a", "--print-uri", status=REFUSED)
     assert "node far" in line and "--takeover" in line
     assert re.search(r"last heard of \d+\.\d s ago", line), line

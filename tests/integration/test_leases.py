@@ -1,10 +1,10 @@
-"""Several sessions that share an array by leases: who is let in, what each is granted,
-asked back and given to recover.  weftd alone, with members and hosts that are played.
+"""Several sessions share an array by leases: which sessions are admitted, and which ranges are
+granted, recalled and recovered.  weftd alone, with played members and hosts.
 
-Pass: no two sessions ever have the same byte; what is waited for is asked back by the
-answer to a heartbeat, and granted when it is given back; nothing is granted before all
-have said what they have; each refusal names the thing, the reason and the way out, and
-changes nothing.
+Pass: No two sessions ever have the same byte.  A wanted range is recalled by the answer to a
+heartbeat, and granted when it is given back.  Nothing is granted before all sessions have
+declared their ranges.  Each refusal names the thing, the reason and the way out, and changes
+nothing.
 """
 
 import concurrent.futures
@@ -24,8 +24,8 @@ WRITERS_MAX = 32
 
 @pytest.fixture
 def lessees(weftd):
-    """Makes one that is let in, and is heard of until the test is over; the first has
-    recovered all."""
+    """Makes a session that is admitted and sends heartbeats until the test is over; the first
+    one has recovered everything."""
     made = []
 
     def make(node):
@@ -76,7 +76,7 @@ def ask_patiently(session, must):
 
 
 def refused(weftd, host, code, status=409, **more):
-    """It is not let in, and nothing has changed by that."""
+    """The session is refused, and nothing has changed by that."""
     before = weftd.get("/sessions")["sessions"], weftd.get("/arrays/a")["epoch"]
     said, problem = host.attach(**more)
     assert (said, problem["code"]) == (status, code), problem
@@ -87,7 +87,8 @@ def refused(weftd, host, code, status=409, **more):
 
 
 def test_the_first_begins_with_all(weftd, array):
-    """By a fence, and with the order to make all equal; the next with nothing."""
+    """The first session comes with a fence and an order to resynchronize everything; the next
+    one with no range."""
     before = weftd.get("/arrays/a")["epoch"]
     first, second = Lessee(weftd, "h1"), Lessee(weftd, "h2")
     assert first.attach()[0] == 201 and first.order > 0
@@ -178,7 +179,7 @@ def test_nobody_is_asked_back_for_a_wish(weftd, array, lessees):
 
 
 def test_a_call_that_comes_again(weftd, array, lessees):
-    """What is given back is carried out once, and in its order."""
+    """A return is carried out once, and in its order."""
     first, second = lessees("h1"), lessees("h2")
     first.tell(give=[[0, 4096]])
     old = first.number
@@ -220,8 +221,8 @@ def test_declared_after_a_crash(weftd, array, lessees):
 
 
 def test_killed_while_a_range_moves(weftd, array, lessees, later):
-    """Whether the grant was said or not: when both have declared what they know that
-    they have, one of them has it, or nobody."""
+    """Whether or not the grant was delivered: when both have declared the ranges that they
+    know of, one session has the range, or none."""
     first, second = lessees("h1"), lessees("h2")
     end, has = size(weftd), False
     for pause in (0, 0.0005, 0.001, 0.002, 0.004):
@@ -259,6 +260,7 @@ def test_a_declaration_of_what_is_anothers(weftd, array, lessees):
     """It is a liar, and its session ends for that; the reason is where people look."""
     first, second, third = (lessees(n) for n in ("h1", "h2", "h3"))
     events = Events(weftd)
+    events.until("snapshot")  # what is evicted earlier would be in that
     status, problem = second.say(number=second.generation << 32 | 1,
                                  declare=[[0, 4096]])
     assert (status, problem["code"]) == (409, "lease-overlap")
@@ -275,7 +277,7 @@ def test_a_declaration_of_what_is_anothers(weftd, array, lessees):
 
 
 def test_what_the_dead_had(weftd, array, lessees, later):
-    """It is made equal by one that lives before anybody gets it."""
+    """A live session resynchronizes it before any session gets it."""
     first, second, third = (lessees(n) for n in ("h1", "h2", "h3"))
     first.tell(give=[[0, 1 << 20]])
     assert granted(second.ask([0, 1 << 20])) == [[0, 1 << 20]]
@@ -283,13 +285,13 @@ def test_what_the_dead_had(weftd, array, lessees, later):
     eventually(lambda: second.revoke)
     assert weftd.call("DELETE", f"/sessions/{second.session}")[0] == 200
     eventually(lambda: second.over)
-    # Who waits for it.
+    # The session that waits for it.
     eventually(lambda: third.recover)
     assert third.recover["ranges"] == [[0, 1 << 20]]
     shows = shown(weftd)
     assert shows["orphan_bytes"] == 1 << 20
     assert shows["recoverer"] == third.session
-    # What it knows it is not told again.
+    # An order that it knows is not repeated.
     third.recover = None
     eventually(lambda: asked.running() and not third.beat()[1].get("recover"))
     assert not first.recover and not asked.done()
@@ -321,7 +323,7 @@ def test_what_is_stored(weftd, array):
     weftd.stop()
     assert stored(weftd, "array")["to_recover"] is False
     with closing(sqlite3.connect(weftd.state / "weftd.db")) as db, db:
-        # As an older weftd has left it: who has no part writes all.
+        # As an older weftd left it: a session without a part writes everywhere.
         db.execute("UPDATE record SET json = json_remove(json, '$.leases', "
                    "'$.part_offset', '$.part_length') WHERE kind = 'session'")
         db.execute("UPDATE record SET json = json_remove(json, '$.to_recover') "
@@ -354,7 +356,10 @@ def test_exclusive_and_shared(weftd, array, lessees):
         alone.start()
         problem = refused(weftd, Lessee(weftd, "h3"), "held")
         assert problem["holder"]["node"] == "h2"
+        epoch = weftd.get("/arrays/a")["epoch"]
         assert alone.detach()[0] == 200
+        eventually(lambda: weftd.get("/arrays/a")["epoch"] > epoch,
+                   what="the fence of the session that ended")
     assert weftd.call("PUT", "/arrays/a/service", {"nodes": ["h9"]})[0] == 200
     assert "weftctl" in refused(weftd, Lessee(weftd, "h3"), "served")["detail"]
 
@@ -419,7 +424,7 @@ def test_who_has_no_leases(weftd, array):
 
 
 def test_many_at_once(weftd, array, lessees):
-    """All that a session may have, in one call."""
+    """A call with as many ranges as a session may have."""
     first, second = lessees("h1"), lessees("h2")
     first.tell(give=[[0, size(weftd)]])
     many = [[i * 1024, 512] for i in range(16384)]
@@ -440,7 +445,7 @@ def weftctl(weftd, *words):
 
 
 def test_people_see_it(weftd, array, lessees, later):
-    assert "nobody shares" in weftctl(weftd, "array", "leases", "a")
+    assert "is not shared by leases" in weftctl(weftd, "array", "leases", "a")
     first, second = lessees("h1"), lessees("h2")
     asked = later(second.ask, [0, 512], [0, size(weftd) // 2 // UNIT * UNIT])
     eventually(lambda: first.revoke)

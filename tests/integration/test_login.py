@@ -1,9 +1,8 @@
-"""Who may call weftd: the first login, logins, users, roles, tokens, and the
-audit trail.
+"""Callers of weftd: the first login, logins, users, roles, tokens, and the audit trail.
 
-Topology: one weftd that wants a login.  Pass: each caller may do what its role
-says and nothing else, also after weftd was killed; what is refused changes
-nothing, and no secret is in the log, the database or the audit trail.
+Topology: one weftd that requires a login.  Pass: each caller may do what its role allows and
+nothing else, also after weftd was killed; a refused call changes nothing, and no secret is in
+the log, the database or the audit trail.
 """
 
 import hashlib
@@ -33,7 +32,7 @@ def everything_on_disk(w):
 def test_first_login(weftd):
     nobody = Browser(weftd)
     assert nobody.get("/me") == {
-        "user": None, "role": None, "via": "none", "csrf": None,
+        "user": None, "role": None, "via": "none",
         "login_required": True, "setup_required": True}
     url = weftd.state / "setup-url"
     assert stat.S_IMODE(url.stat().st_mode) == 0o600
@@ -44,14 +43,16 @@ def test_first_login(weftd):
     body = {"token": token, "user": "root", "password": PASSWORD}
     for wrong, status in [({"token": token[:-1] + "x"}, 403),
                           ({"token": ""}, 403), ({"password": "short"}, 422),
+                          ({"password": "\u00fc" * 11}, 422),
                           ({"user": "R"}, 422), ({"user": ""}, 422)]:
         assert nobody.status("POST", "/setup", {**body, **wrong}) == status
     assert nobody.status("GET", "/status") == 401
     status, me = nobody.call("POST", "/setup", body)
     assert status == 201
+    assert me.pop("origin_secret") == nobody.origin_secret
+    assert re.fullmatch("[0-9a-f]{64}", me.pop("device"))
     assert me == {"user": "root", "role": "admin", "via": "login",
-                  "csrf": nobody.csrf, "login_required": True,
-                  "setup_required": False}
+                  "login_required": True, "setup_required": False}
     cookie = nobody.headers["Set-Cookie"]
     for part in ("HttpOnly", "SameSite=Strict", "Path=/"):
         assert part in cookie
@@ -80,7 +81,7 @@ def test_two_use_the_url_at_once(weftd):
 
 
 def test_lost_password(weftd, admin):
-    """weftd --setup: whoever may start weftd may be an administrator."""
+    """weftd --setup: a user who may start weftd may be an administrator."""
     weftd.stop()
     weftd.extra = ["--setup"]
     weftd.start()
@@ -101,39 +102,49 @@ def test_lost_password(weftd, admin):
 def test_login_and_logout(weftd, admin):
     one, two = Browser(weftd).login("root"), Browser(weftd).login("root")
     assert admin.get("/users/root")["logins"] == 3
-    assert one.csrf != two.csrf
+    assert one.origin_secret != two.origin_secret
     one.call("POST", "/logout", expect=200)
     assert one.cookie == "" and "Max-Age=0" in one.headers["Set-Cookie"]
-    one.cookie = two.cookie
-    assert one.get("/me")["user"] == "root"
-    old, csrf = two.cookie, two.csrf
+    old, secret = two.cookie, two.origin_secret
     two.call("POST", "/logout", expect=200)
-    two.cookie, two.csrf = old, csrf
+    two.cookie, two.origin_secret = old, secret
     assert two.status("GET", "/status") == 401
     assert two.get("/me")["role"] is None
     assert admin.get("/users/root")["logins"] == 1
 
 
-def test_csrf(weftd, admin):
-    """Of a cookie alone, nothing is changed."""
+def test_a_cookie_alone_opens_nothing(weftd, admin):
+    """Browsers send it to every port of the host.  The origin secret, which no answer
+    but that of the login tells, is needed for reads, streams and changes."""
     body = {"name": "v", "role": "viewer", "password": PASSWORD}
-    for wrong in (None, "", "0" * 64, admin.csrf[:-1], admin.csrf + "0",
-                  admin.csrf.upper()):
-        status, reply = admin.call("POST", "/users", body, X_Weft_CSRF=wrong)
-        assert status == 403 and reply["code"] == "csrf", wrong
-        assert admin.status("POST", "/logout", X_Weft_CSRF=wrong) == 403
+    secret, other = admin.origin_secret, Browser(weftd).login("root")
+    size = len(trail_of(admin))
+    for wrong in (None, "", "0" * 64, secret[:-1], secret + "0", secret.upper(),
+                  admin.cookie, hashlib.sha256(admin.cookie.encode()).hexdigest(),
+                  hashlib.sha256(f"weft csrf {admin.cookie}".encode()).hexdigest(),
+                  other.origin_secret):
+        for call in [("GET", "/status"), ("GET", "/users"), ("GET", "/events"),
+                     ("GET", "/tokens"), ("POST", "/users", body)]:
+            status, reply = admin.call(*call, X_Weft_Origin_Secret=wrong)
+            assert (status, reply["code"]) == (401, "login-required"), wrong
+        me = admin.call("GET", "/me", X_Weft_Origin_Secret=wrong)[1]
+        assert me["user"] is None and secret not in json.dumps(me)
+        # Such a logout does not end the login either.
+        cookie = admin.cookie
+        assert admin.call("POST", "/logout", X_Weft_Origin_Secret=wrong)[0] == 200
+        admin.cookie, admin.origin_secret = cookie, secret
+    assert secret not in json.dumps([admin.get(p) for p in ("/me", "/users",
+                                                            "/audit")])
     assert [u["name"] for u in admin.get("/users")["users"]] == ["root"]
-    # Another login's is not good either.
-    other = Browser(weftd).login("root")
-    assert admin.status("POST", "/users", body, X_Weft_CSRF=other.csrf) == 403
-    # A form of another page: no JSON, or another origin.
-    assert admin.status("POST", "/users", body, Origin="http://evil.example") \
-        == 403
-    assert admin.status("POST", "/users", body,
-                        Origin=f"http://127.0.0.1:{weftd.address[1] + 1}") \
-        == 403
-    assert admin.status("POST", "/users", body,
-                        Origin=f"http://{weftd.listen}") == 201
+    [line] = trail_of(admin)[:-size]
+    assert (line["who"], line["action"], line["times"]) == (None, "POST /users", 10)
+    # The secret without the cookie is refused, too.
+    assert admin.status("GET", "/status", Cookie=None) == 401
+    # A form of another page: another origin, such as another port.
+    for origin, status in [("http://evil.example", 403),
+                           (f"http://127.0.0.1:{weftd.address[1] + 1}", 403),
+                           (f"http://{weftd.listen}", 201)]:
+        assert admin.status("POST", "/users", body, Origin=origin) == status
 
 
 def test_logins_end(weftd, admin):
@@ -160,7 +171,7 @@ def test_logins_end(weftd, admin):
 
 
 def test_killed_after_an_answer(weftd, admin):
-    """What was answered is there after SIGKILL: and what was taken back, not."""
+    """Acknowledged changes survive SIGKILL: deletions, too."""
     viewer = add_user(admin, "v", "viewer")
     token = admin.call("POST", "/tokens", {"name": "t", "role": "viewer"},
                        expect=201)[1]["token"]
@@ -186,11 +197,12 @@ def test_roles(weftd, admin):
     """Each route, tried by each role."""
     viewer = add_user(admin, "v", "viewer")
     # With a body, or for what is the viewer's.
-    own = {("PATCH", "/users/x"), ("POST", "/tokens"), ("DELETE", "/tokens/x"),
-           ("POST", "/layouts")}
+    own = {("PATCH", "/users/x"), ("PUT", "/users/x/totp"), ("POST", "/tokens"),
+           ("DELETE", "/tokens/x"), ("POST", "/layouts")}
     callers = {None: Browser(weftd), "viewer": viewer}
-    anybody = {"/me", "/setup", "/login", "/logout", "/enroll", "/ca.pem"}
-    admins = {"/users", "/users/x", "/audit", "/node-tokens"}
+    anybody = {"/me", "/setup", "/login", "/logout", "/enroll", "/ca.pem",
+               "/revocations"}
+    admins = {"/users", "/users/x", "/audit", "/audit/log", "/node-tokens"}
     for line in run("weftd", "--list-routes").stdout.splitlines():
         method, path = line.split()
         for part, value in [("{uuid}", "0" * 8 + "-0000" * 3 + "-" + "0" * 12),
@@ -241,7 +253,7 @@ def test_users(weftd, admin):
     assert admin.status("DELETE", "/users/nix") == 404
     assert admin.status("PATCH", "/users/nix", {"role": "viewer"}) == 404
     assert admin.status("PATCH", "/users/v", {}) == 422
-    # One's own password, by who knows it.
+    # A user can change the own password only with the current one.
     new = "another " + PASSWORD
     change = {"password": new, "current": PASSWORD}
     for wrong in ({"current": "nix"}, {"current": ""}, {"role": "admin"}):
@@ -362,7 +374,7 @@ def test_a_token_is_not_above_itself(weftd, admin):
     new(admin, "endless")
     short = new(admin, "short", expires_s=3600)
     new(admin, "shorter", expires_s=600)
-    # What may do more is not there for it, what lasts longer it may not delete.
+    # A stronger token is hidden from it, and a longer-lived one it may not delete.
     assert [t["name"] for t in short.get("/tokens")["tokens"]] == [
         "endless", "short", "shorter"]
     assert short.status("DELETE", "/tokens/strong") == 404
@@ -398,20 +410,28 @@ def test_a_token_is_not_above_itself(weftd, admin):
     assert grandchild.status("DELETE", "/tokens/grandchild") == 200
 
 
-def test_tokens_of_before(weftd, admin):
-    """A database that says of no token whether it is a login's."""
+def test_a_database_of_before(weftd, admin):
+    """An older database does not say whether a token is a login's, and its logins have no
+    origin secret: their users log in again."""
     token = admin.call("POST", "/tokens", {"name": "old", "role": "admin",
                                            "expires_s": 600}, expect=201)[1]
     weftd.stop()
     with sqlite3.connect(weftd.state / "weftd.db") as db:
-        [[key, text]] = db.execute("SELECT key, json FROM record "
-                                   "WHERE kind='token'")
-        record = json.loads(text)
-        assert record.pop("login") is False
-        db.execute("UPDATE record SET json=? WHERE key=?",
-                   [json.dumps(record), key])
+        for kind, field, value in [
+                ("token", "login", False),
+                ("login", "origin", hashlib.sha256(
+                    admin.origin_secret.encode()).hexdigest())]:
+            [[key, text]] = db.execute("SELECT key, json FROM record "
+                                       "WHERE kind=?", [kind])
+            record = json.loads(text)
+            assert record.pop(field) == value
+            db.execute("UPDATE record SET json=? WHERE key=?",
+                       [json.dumps(record), key])
     db.close()
     weftd.start()
+    for secret in (admin.origin_secret, "", "0" * 64, None):
+        assert admin.status("GET", "/status", X_Weft_Origin_Secret=secret) == 401
+    assert admin.login("root").status("GET", "/status") == 200
     old = Browser(weftd, token["token"])
     assert old.get("/tokens")["tokens"][0]["login"] is False
     assert old.call("POST", "/tokens", {"name": "n", "role": "viewer"},
@@ -442,7 +462,7 @@ def test_tokens_and_a_new_password(weftd, admin):
     assert strong.call("PATCH", "/users/root", {"password": second},
                        expect=200)[1]["tokens"] == 2
     assert strong.status("GET", "/users") == 200
-    # Whose password was lost begins anew.
+    # An administrator who lost the password sets up again.
     weftd.stop()
     weftd.extra.append("--setup")
     weftd.start()
@@ -454,8 +474,7 @@ def test_tokens_and_a_new_password(weftd, admin):
 def test_events_end_with_the_login(weftd, admin):
     viewer = add_user(admin, "v", "viewer")
     c = http.client.HTTPConnection(*weftd.address, timeout=30)
-    c.request("GET", "/api/v1/events",
-              headers={"Cookie": "weft=" + viewer.cookie})
+    c.request("GET", "/api/v1/events", headers=viewer.login_headers())
     r = c.getresponse()
     assert r.status == 200
     assert r.readline().startswith(b"retry:")
@@ -494,9 +513,9 @@ def test_rate_limit(weftd, admin):
     # Nobody else is kept out.
     for _ in range(6):
         Browser(weftd).login("bob")
-    # Nor is it told who exists.
+    # The answer does not reveal which users exist.
     assert at_once(weftd, ["nobody"] * 12) == [401] * 5 + [429] * 7
-    # Whoever tries everybody's is stopped, too.
+    # A caller that tries all users is stopped, too.
     said = [at_once(weftd, [f"user{i}{j}" for j in range(20)])
             for i in range(3)]
     assert 429 not in said[0] and 429 in said[2]
@@ -507,46 +526,58 @@ def test_rate_limit(weftd, admin):
     assert len(failed) == 1 and failed[0]["subject"] == "alice"
 
 
-def login_from(weftd, address, user, password):
+def login_from(weftd, address, user, password, device=None, said=None):
+    """The status of the answer, and where `said` is given the answer in it."""
     c = http.client.HTTPConnection(*weftd.address, timeout=60,
                                    source_address=(address, 0))
     c.request("POST", "/api/v1/login",
-              json.dumps({"user": user, "password": password}),
+              json.dumps({"user": user, "password": password,
+                          **({"device": device} if device else {})}),
               {"Content-Type": "application/json"})
     r = c.getresponse()
-    r.read()
+    text = r.read()
     c.close()
+    if said is not None:
+        said.update(json.loads(text))
     return r.status
 
 
-def test_a_known_user_is_not_kept_out(weftd, admin):
-    """By hosts that try this user's password; where the user logged in before."""
+def test_a_known_device_is_not_kept_out(weftd, admin):
+    """Where the user logged in before, nobody else's tries count, also from the same
+    address and after a restart of weftd (tests/unit/test-origins: from many)."""
     add_user(admin, "alice", "viewer")
-    assert login_from(weftd, "127.0.9.1", "alice", PASSWORD) == 200
-    stop, said = threading.Event(), []
-
-    def keep_out(net):
-        for i in range(1 << 16):  # each from another address
-            if stop.is_set():
-                break
-            said.append(login_from(weftd, f"127.{net}.{i >> 8}.{i & 255}",
-                                   "alice", "wrong"))
-    threads = [threading.Thread(target=keep_out, args=(net,))
-               for net in (6, 7)]
-    for t in threads:
-        t.start()
-    try:
-        eventually(lambda: 429 in said, 120, what="alice's tries to be used up")
-        assert [login_from(weftd, "127.0.9.1", "alice", PASSWORD)
-                for _ in range(10)] == [200] * 10
-    finally:
-        stop.set()
-        for t in threads:
-            t.join()
-    # What is tried from there is counted all the same.
-    said = [login_from(weftd, "127.0.9.1", "alice", "wrong")
-            for _ in range(7)]
-    assert said[0] == 401 and said[-1] == 429
+    add_user(admin, "bob", "viewer")
+    here, said = "127.0.9.1", {}
+    assert login_from(weftd, here, "alice", PASSWORD, said=said) == 200
+    device = said["device"]
+    assert [login_from(weftd, here, "alice", "wrong") for _ in range(6)] == \
+        [401] * 5 + [429]
+    # An invented one, or another user's, does not count.
+    bobs = {}
+    assert login_from(weftd, "127.0.9.2", "bob", PASSWORD, said=bobs) == 200
+    for other in (None, "0" * 64, bobs["device"], admin.origin_secret):
+        assert login_from(weftd, here, "alice", PASSWORD, other) == 429
+    weftd.kill()
+    weftd.start()
+    assert [login_from(weftd, here, "alice", "wrong") for _ in range(6)] == \
+        [401] * 5 + [429]
+    assert login_from(weftd, here, "alice", PASSWORD, device, said) == 200
+    assert said["device"] == device
+    # Tries with it are bounded nevertheless, by a count of their own.
+    assert [login_from(weftd, here, "alice", "wrong", device)
+            for _ in range(6)] == [401] * 5 + [429]
+    # It becomes invalid when another user sets the password, and it admits to nothing.
+    old = bobs["device"]
+    assert Browser(weftd, old).status("GET", "/status") == 401
+    admin.call("PATCH", "/users/bob", {"password": PASSWORD}, expect=200)
+    assert login_from(weftd, "127.0.9.2", "bob", PASSWORD, old, bobs) == 200
+    assert bobs["device"] != old
+    # A user has 20 at most: the one that was used longest ago goes.
+    for _ in range(20):
+        assert login_from(weftd, "127.0.9.2", "bob", PASSWORD) == 200
+    old = bobs["device"]
+    assert login_from(weftd, "127.0.9.2", "bob", PASSWORD, old, bobs) == 200
+    assert bobs["device"] != old
 
 
 def test_a_try_that_was_sent_away_is_none(weftd, admin):
@@ -564,7 +595,7 @@ def test_a_try_that_was_sent_away_is_none(weftd, admin):
 
 
 def test_who_is_in_goes_on_while_strangers_try(weftd, admin):
-    """Whoever is logged in waits for no stranger's password."""
+    """A logged-in user does not wait for a stranger's password check."""
     stop, said = threading.Event(), []
 
     def flood(i):
@@ -607,6 +638,70 @@ def test_many_logins_at_once(weftd, admin):
         assert int(peak) < 400 << 10
 
 
+# ---- The second factor ----
+
+
+def test_second_factor(weftd, admin):
+    """A password alone does not do, nor a code that was used, also after weftd was killed;
+    a wrong code costs as much as a wrong password, and a missing one tells nothing of it."""
+    add_user(admin, "kim", "admin")
+    kim = Browser(weftd).login("kim")
+    script = Browser(weftd, kim.call("POST", "/tokens", {
+        "name": "ci", "role": "admin"}, expect=201)[1]["token"])
+
+    def log_in(code=None, password=PASSWORD, b=None):
+        status, said = (b or Browser(weftd)).call("POST", "/login", {
+            "user": "kim", "password": password, **({"code": code} if code else {})})
+        return said["code"] if status != 200 else status
+
+    made = kim.call("PUT", "/users/kim/totp", {"on": True}, expect=200)[1]
+    secret = made["secret"]
+    add_user(admin, "viewer", "viewer").call("PUT", "/users/kim/totp", {"on": False},
+                                             expect=403)
+    assert made["uri"] == f"otpauth://totp/Weft:kim?secret={secret}&issuer=Weft"
+    assert admin.get("/users/kim")["totp"] and not admin.get("/users/root")["totp"]
+    assert script.get("/status")  # a machine needs none
+    assert log_in() == log_in(password="x" * 12) == "code-required"
+    wrong = wrong_code(secret)
+    assert log_in(wrong) == "login-failed"
+    assert log_in(code_of(secret), password="x" * 12) == "login-failed"
+    assert log_in(code_of(secret, 10)) == "clock-wrong"
+    # The tries of this user from here are used up, so even the right ones wait.
+    assert "too-many-tries" in [log_in(code_of(secret, 10)) for _ in range(4)]
+
+    weftd.restart(kill=True)
+    first = code_of(secret)
+    assert log_in(first) == 200
+    assert log_in(first) == "login-failed"
+    weftd.restart(kill=True)
+    assert log_in(first) == "login-failed"
+
+    # An intruder at an open login can't turn it off, and a script of the user's can't either.
+    weftd.restart(kill=True)
+    for b in (kim, script):
+        assert b.call("PUT", "/users/kim/totp", {"on": False},
+                      expect=403)[1]["code"] == "code-required"
+    assert kim.call("PUT", "/users/kim/totp", {"on": False, "code": wrong},
+                    expect=403)[1]["code"] == "login-failed"
+    admin.call("PUT", "/users/kim/totp", {"on": False}, expect=200)
+    assert log_in() == 200
+    secret = kim.call("PUT", "/users/kim/totp", {"on": True}, expect=200)[1]["secret"]
+    kim.call("PUT", "/users/kim/totp", {"on": False, "code": code_of(secret)}, expect=200)
+    lines = [(a["who"], a["subject"], a["status"]) for a in trail_of(admin)
+             if a["action"] == "PUT /users/{name}/totp"]
+    assert sorted(lines) == sorted([
+        ("kim", "kim on", 200), ("kim", "kim on", 200), ("root", "kim off", 200),
+        ("kim", "kim off", 403), ("kim", "kim off", 403), ("ci", "kim off", 403),
+        ("kim", "kim off", 200), ("viewer", "kim off", 403)])
+    # The app is lost, and there is nobody else.
+    admin.call("PUT", "/users/root/totp", {"on": True}, expect=200)
+    weftd.extra = ["--setup"]
+    weftd.restart()
+    Browser(weftd).call("POST", "/setup", {"token": setup_token(weftd), "user": "root",
+                                           "password": PASSWORD}, expect=201)
+    Browser(weftd).login("root")
+
+
 # ---- The audit trail ----
 
 
@@ -644,8 +739,9 @@ def trail_of(admin):
 
 
 def test_audit_of_what_is_refused_at_the_door(weftd, admin):
-    """Before it is read.  Of an administrator each has a line; of others one counts
-    what is tried again, so that what is done stays; what is only read is not in it."""
+    """Refused before the body is read.  Each try of an administrator has a line; repeated
+    tries of others are counted in one line, so that lines of real changes stay; reads have no
+    line."""
     viewer = add_user(admin, "v", "viewer")
     before = len(trail_of(admin))
     for _ in range(20):
@@ -653,11 +749,11 @@ def test_audit_of_what_is_refused_at_the_door(weftd, admin):
         assert viewer.status("GET", "/users") == 403
         assert Browser(weftd).status("POST", "/users", {}) == 401
         assert Browser(weftd, "f" * 64).status("DELETE", "/arrays/a") == 401
-        assert admin.status("DELETE", "/arrays/a", X_Weft_CSRF="0" * 64) == 403
+        assert admin.status("DELETE", "/arrays/a") == 404
     trail = trail_of(admin)
     trail = trail[:len(trail) - before]
     here = "127.0.0.1"
-    of_admin = ("root", "login", here, "DELETE /arrays/{name}", "a", 403, 1)
+    of_admin = ("root", "login", here, "DELETE /arrays/{name}", "a", 404, 1)
     lines = summary(trail)
     assert lines.count(of_admin) == 20
     assert [a for a in lines if a != of_admin] == [
@@ -676,8 +772,8 @@ def test_audit_of_what_is_refused_at_the_door(weftd, admin):
 
 
 def test_audit_of_what_viewers_do(weftd, admin):
-    """Again and again: it is summed up, and pushes out nothing.  Who logs out without a
-    login does nothing."""
+    """Repeated calls are counted in one line, and displace no other.  A logout without a login
+    does nothing."""
     viewer = add_user(admin, "v", "viewer")
     token = viewer.call("POST", "/tokens", {"name": "t", "role": "viewer"},
                         expect=201)[1]["token"]
@@ -715,8 +811,8 @@ def refused_from(weftd, address, count=1, path="/arrays/a"):
 
 
 def test_audit_of_very_many_who_try(weftd, admin):
-    """From more addresses than have lines: what comes after is counted together, and
-    nothing that is done, or that an administrator tries, is left out."""
+    """From more addresses than the trail has lines: later tries are counted together, and no
+    change and no administrator's try is left out."""
     viewer = add_user(admin, "v", "viewer")
     before = len(trail_of(admin))
     count = 1500
@@ -724,10 +820,10 @@ def test_audit_of_very_many_who_try(weftd, admin):
         refused_from(weftd, f"127.1.{i >> 8}.{i & 255}")
     admin.call("POST", "/tokens", {"name": "t", "role": "viewer"}, expect=201)
     assert admin.status("DELETE", "/tokens/nix") == 404
-    assert admin.status("DELETE", "/arrays/a", X_Weft_CSRF="0" * 64) == 403
+    assert admin.status("DELETE", "/arrays/a") == 404
     assert viewer.status("DELETE", "/users/root") == 403
     refused_from(weftd, "127.2.0.1", path="/users/x")
-    # Nor is the log silent about what else is refused.
+    # The log shows other refusals, too.
     assert Browser(weftd).status("GET", "/me", Host="evil.example") == 403
     assert weftd.log.read_text().count("a Host header that names another host") == 1
     trail = trail_of(admin)
@@ -735,7 +831,7 @@ def test_audit_of_very_many_who_try(weftd, admin):
     assert lines[:5] == [
         (None, "none", None, "DELETE /users/{name}", None, 401, 1),
         ("v", "login", "127.0.0.1", "DELETE /users/{name}", "root", 403, 1),
-        ("root", "login", "127.0.0.1", "DELETE /arrays/{name}", "a", 403, 1),
+        ("root", "login", "127.0.0.1", "DELETE /arrays/{name}", "a", 404, 1),
         ("root", "login", "127.0.0.1", "DELETE /tokens/{name}", "nix", 404, 1),
         ("root", "login", "127.0.0.1", "POST /tokens", "t", 201, 1)]
     # Each try is in it once.
@@ -751,7 +847,7 @@ def test_audit_of_very_many_who_try(weftd, admin):
     db.close()
     weftd.start()
     assert trail_of(admin) == trail
-    # What others try pushes out nothing of what was done.
+    # Other callers' tries displace no line of a real change.
     assert admin.get("/audit?limit=2")["audit"] == trail[:2]
     pages, cursor = [], ""
     while cursor is not None:
@@ -769,8 +865,8 @@ def test_no_secret_is_kept(weftd, admin):
     admin.call("PATCH", "/users/v", {"password": "and another one"})
     weftd.stop()
     kept = everything_on_disk(weftd)
-    for secret in (PASSWORD, "a wrong!", "and another one", token, admin.csrf,
-                   admin.cookie, other.cookie):
+    for secret in (PASSWORD, "a wrong!", "and another one", token,
+                   admin.origin_secret, admin.cookie, other.cookie):
         assert secret.encode() not in kept, secret
     for name in weftd.state.iterdir():
         assert stat.S_IMODE(name.stat().st_mode) & 0o077 == 0, name
@@ -779,8 +875,7 @@ def test_no_secret_is_kept(weftd, admin):
 def test_no_login(tmp_path):
     w = Weftd(tmp_path).start()
     assert w.get("/me") == {"user": None, "role": "admin", "via": "none",
-                            "csrf": None, "login_required": False,
-                            "setup_required": True}
+                            "login_required": False, "setup_required": True}
     assert not (w.state / "setup-url").exists()
     w.end()
     for address in ("0.0.0.0:0", "[::]:0", "10.0.0.1:0"):

@@ -27,7 +27,7 @@ def sections(page):
 
 
 def page_options(text):
-    """{option: what stands for its value} of the .It Fl items in a text."""
+    """{option: the words for its value} of the .It Fl items in a text."""
     found = {}
     for name, value in re.findall(r"^\.It Fl -(\S+)(?: Ar (.*))?$", text,
                                   re.MULTILINE):
@@ -186,7 +186,7 @@ def test_weftd_environment():
 def getenvs(*folders):
     """The variables that are ours to explain."""
     found = set()
-    for path in (p for f in folders for p in (SOURCE / f).glob("*.c")):
+    for path in (p for f in folders for p in (SOURCE / f).rglob("*.c")):
         found |= set(re.findall(r'getenv \("(\w+)"\)', path.read_text()))
     return found - {"PATH", "TERM"}
 

@@ -3,7 +3,7 @@ and with a real weftd; the hosts are played (memberhost.py).
 
 Topology: a weftd and three members of a raid-x array, no array process.
 Causes: good and bad requests, tokens of every kind, kill -9.
-Pass:  what docs/FORMAT.md and core/member/member.h promise.
+Pass:  The promises of docs/FORMAT.md and core/member/member.h hold.
 """
 
 import contextlib
@@ -176,8 +176,8 @@ def test_a_bad_batch_has_no_effect(array, seed):
 
 
 def test_a_bad_range_without_a_place_is_refused(array):
-    """The list holds 1,020 ranges.  Who reports more is told so, or he would take
-    for noted what is not."""
+    """The list holds 1,020 ranges.  A longer report is refused; otherwise the caller would
+    believe that all ranges were noted."""
     b, = array.opened(0, "batch")
     with refuses("ENOSPC"):
         b.pwrite(batch(*[(BAD, i * 8192, 4096) for i in range(1021)]), 0)

@@ -1,11 +1,11 @@
-"""The member role and its disk: what it takes, what it refuses, and what becomes
-of one that fails.
+"""The member role and its disk: the disks that it accepts and refuses, and what happens when
+one fails.
 
 Topology: a weftd and members, no array process; the host is played
           (memberhost.py).
 Causes: foreign disks, block devices, full disks, failing flushes, torn headers.
-Pass:  what docs/FORMAT.md and core/member/member.h promise; nothing is touched that is
-       somebody else's.
+Pass:  The promises of docs/FORMAT.md and core/member/member.h hold; disks of others stay
+       untouched.
 """
 
 import contextlib
@@ -212,7 +212,7 @@ def test_block_device(weftd, loop, tmp_path):
         assert "in use" in start_refused(loop, weftd.admin)
         p = format_disk(loop, "--force", check=False)
         assert p.returncode != 0 and "in use" in p.stderr, p.stderr
-        # Nor can the system take it.
+        # The system can't take it either.
         assert run("mount", loop, mount, check=False).returncode != 0
 
 
@@ -298,7 +298,7 @@ def test_a_failed_flush_is_not_tried_again(cluster, tmp_path):
         with refuses("EIO"):
             request()
     eventually(lambda: "flushing failed" in str(array.disk(0)))
-    # The bits of what was written are there for whoever resyncs it.
+    # The bits of the written extents are there for the resync.
     assert dirty_on_disk(array.file(0)) == {0}
 
 
@@ -360,7 +360,7 @@ def test_torn_header_writes(array):
 
 
 def test_a_bad_slot_is_mended_before_all_else(tmp_path):
-    """Also where weftd does not answer: what it may have been told is on the disk."""
+    """Even if weftd does not answer: every round that it may have heard of is on the disk."""
     path = a_file(tmp_path)
     format_disk(path)
 

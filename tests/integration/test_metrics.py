@@ -34,7 +34,7 @@ def scrape(admin):
 
 
 def value(samples, name, **labels):
-    """Of the one sample that has these labels."""
+    """The value of the one sample with these labels."""
     [v] = [v for k, v in samples[name].items()
            if labels.items() <= dict(k).items()]
     return v
@@ -65,7 +65,7 @@ def test_rules():
     run("promtool", "check", "rules", MONITORING / "weft-alerts.yml")
     run("promtool", "test", "rules", MONITORING / "weft-alerts-test.yml",
         cwd=MONITORING)
-    # Each alert is seen to fire, and to be quiet.
+    # The tests show each alert firing, and silent.
     tests = (MONITORING / "weft-alerts-test.yml").read_text()
     for name in re.findall(r"- alert: (\w+)",
                            (MONITORING / "weft-alerts.yml").read_text()):
@@ -135,7 +135,7 @@ def test_live(busy):
         for n in names_in(expression):
             assert n in samples, f"{where} names {n}, which is not there"
 
-    # What is true of it.
+    # The true values.
     for m in range(4):
         states = {s: value(samples, "weft_member_state", array=name,
                            member=str(m), state=s)
@@ -154,6 +154,12 @@ def test_live(busy):
     assert value(samples, "weft_array_epoch", array=name) == array["epoch"]
     assert value(samples, "weft_array_sessions", array=name, mode="rw") == 1
     assert sum(samples["weft_disk_up"].values()) == 4
+    for what in "size", "free", "wanted":  # the disks are sparse files
+        assert min(samples[f"weft_disk_room_{what}_bytes"].values()) > 0
+        assert len(samples[f"weft_disk_room_{what}_bytes"]) == 4
+    for whose in "", "peers_":  # member 2 is joining
+        assert value(samples, f"weft_member_{whose}latency_seconds", array=name,
+                     member="0") > 0
     status = http("GET", c.admin + "/api/v1/status")[1]
     assert value(samples, "weft_cluster_verdict", state=status["health"]) == 1
 
@@ -210,8 +216,7 @@ def test_of_nothing(tmp_path, cluster):
 
 
 def test_a_scrape_is_cheap(busy):
-    """A scrape does not hold up what else weftd does: many in a row, and
-    heartbeats go on."""
+    """A scrape does not delay weftd's other work: many in a row, and heartbeats go on."""
     c, h = busy
     watch, count = Stopwatch(), 0
     while watch.seconds() < 3:

@@ -42,7 +42,7 @@ def test_maintenance(weftd, api, disks):
     assert next(n for n in status["nodes"]
                 if n["name"] == "n1")["maintenance"]
 
-    # What another node would lose with it.
+    # The preflight of another node's loss counts this one as lost.
     left = api.get("/api/v1/nodes/n2/ok-to-stop")
     assert not left["ok"] and left["unavailable_bytes"] > 0
     assert any("maintenance" in line for line in left["lines"])
@@ -146,7 +146,7 @@ def test_eviction_says_who(api, disks):
 
 
 def test_an_eviction_has_a_name(tmp_path):
-    """The host is told which administrator it was, or which token."""
+    """The host hears which administrator did it, or which token."""
     with Weftd(tmp_path, login=True) as w:
         admin = first_login(w, "kim")
         token = admin.call("POST", "/tokens", {"name": "night", "role": "admin"},

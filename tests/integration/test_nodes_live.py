@@ -5,9 +5,9 @@ Topology: a raid-x devcluster of four members, each on a node of its own, and
           promised.
 Cause: an administrator drains nodes, with weftd killed on the way; or puts a
        node in maintenance and kills its member; or evicts the array process.
-Pass:  no error reaches a client that was not evicted, and the copies on the
-       members' files are as written; an evicted one gets ESHUTDOWN, its process
-       says who did it, and what was flushed before is there afterwards.
+Pass:  A client sees errors only if it was evicted, and the copies on the members' files are as
+       written.  An evicted one gets ESHUTDOWN, its process names the administrator, and all
+       data flushed before is there afterwards.
 """
 
 import random
@@ -80,7 +80,7 @@ def test_a_drain_under_load(cluster, rng):
         assert c.get(f"/api/v1/nodes/{node}/ok-to-stop")["ok"]
     check(c)
 
-    # What is drained can go.
+    # A drained node can be removed.
     assert c.call("DELETE", "/api/v1/nodes/n1")[0] == 409
     c.terminate("m1")
     eventually(lambda: c.call("DELETE", "/api/v1/nodes/n1")[0] == 200)
@@ -139,7 +139,7 @@ def test_an_evicted_writer(cluster, rng):
     with refuses("ESHUTDOWN"):
         w.handle.pread(4096, 0)
     said_who(c)
-    # Whoever attaches next finds every flushed byte, on both copies.
+    # The next process finds every flushed byte, on both copies.
     with Nbdkit(*array_of(c)) as second:
         w.check(second.uri)
         h = connected(second.uri)

@@ -1,6 +1,6 @@
 """docs/API/openapi.json, held against a running weftd.
 
-Both ways: what weftd has must be in the file, and what the file says must be so.
+Both ways: the file describes everything in weftd, and everything in the file is true.
 """
 
 import copy
@@ -43,8 +43,8 @@ def test_the_file_is_sound():
 
 
 def test_schemas_are_strict():
-    """A field that nobody described can't slip in: every object says what it
-    may hold, and every number and text how large it may be."""
+    """An undescribed field is found: every object lists its fields, and every number and text
+    has a bound."""
     count = 0
     spec = copy.deepcopy(SPEC)
     del spec["components"]["securitySchemes"]
@@ -55,7 +55,7 @@ def test_schemas_are_strict():
         if "object" in kinds:
             assert "additionalProperties" in schema or \
                 "unevaluatedProperties" in schema, at
-            # Nothing is required that does not exist.
+            # Only existing fields are required.
             assert set(schema.get("required", [])) <= \
                 set(schema.get("properties", {})), at
         if "array" in kinds:
@@ -198,6 +198,9 @@ def test_every_answer(api, disks):
         api.call("POST", move, {"node": node}, expect=status)
     assert api.get(service + "?attach=rw") == api.get(service)
     api.call("GET", service + "?attach=yes", expect=400)
+    for word in "reached", "unreached":
+        api.call("GET", f"{service}?{word}=1", expect=400)
+        api.get(f"{service}?attach=rw&node=n1&{word}=0123456789abcdef")
     api.call("POST", move, b"{", expect=400)
     api.call("POST", "/api/v1/arrays/b/service/move", {"node": "x1"},
              expect=404)
@@ -279,8 +282,8 @@ def test_every_answer(api, disks):
 
 
 def nodes_that_may_attach(api):
-    """All that is asked of array a's list, which is full.  Whoever calls here is an
-    administrator, whom no list binds."""
+    """Every call about array a's list, which is full.  The caller is an administrator, and no
+    list binds administrators."""
     allow, service = "/api/v1/arrays/a/allow", "/api/v1/arrays/a/service"
     for path, body in ((f"{allow}/x1", {"mode": "rw"}),
                        (service, {"nodes": ["x1"]})):
@@ -336,19 +339,24 @@ def refuse_parts(api, attach, array):
             ("part", "shared", {"offset": 0, "length": (1 << 63) - 1})):
         problem = api.call("POST", attach,
                            {**ATTACH, "instance": "beef", "mode": mode,
-                            "part": part}, expect=422)[1]
+                            "part": part, "pinned": True}, expect=422)[1]
         assert problem["field"] == field, (mode, part, problem)
     for part in ({"offset": 0, "length": unit}, {"offset": unit},
                  {"offset": 0, "length": size}):
         problem = api.call("POST", attach,
                            {**ATTACH, "instance": "beef", "mode": "shared",
-                            "part": part}, expect=409)[1]
+                            "part": part, "pinned": True}, expect=409)[1]
         assert problem["code"] == "held"
+    # A process of an older Weft.
+    problem = api.call("POST", attach,
+                       {**ATTACH, "instance": "beef", "mode": "shared",
+                        "part": {"offset": 0, "length": unit}}, expect=422)[1]
+    assert problem["field"] == "pinned"
     assert len(api.get("/api/v1/sessions")["sessions"]) == 1
 
 
 class Caller:
-    """Of what hosts call that are played, all answers are looked at."""
+    """All answers to the played hosts' calls are checked, too."""
 
     def __init__(self, api):
         self.api = api
@@ -358,7 +366,7 @@ class Caller:
 
 
 def share_by_leases(api):
-    """Two sessions: what is granted, waited for, asked back, to be recovered."""
+    """Two sessions: granted, waiting, recalled and orphaned ranges."""
     leases = "/api/v1/arrays/a/leases"
     assert api.get(leases)["cells"] == []
     api.call("GET", "/api/v1/arrays/b/leases", expect=404)
@@ -382,7 +390,7 @@ def share_by_leases(api):
 
 
 def fence_beside_a_server(api, attach, candidate):
-    """A fence waits for who serves an array, and is taken back meanwhile."""
+    """A fence waits for the session that serves an array, and is cancelled meanwhile."""
     fence = "/api/v1/nodes/n2/fence"
     api.call("PUT", "/api/v1/arrays/a/service", {"nodes": [ATTACH["node"]]},
              expect=200)
@@ -400,8 +408,8 @@ def fence_beside_a_server(api, attach, candidate):
 
 
 def nodes_and_jobs(api):
-    """All that is asked about nodes and jobs, while member 1 of the array a,
-    which is on node n1, is not in-sync."""
+    """Every call about nodes and jobs, while member 1 of the array a, which is on node n1, is
+    not in-sync."""
     tune = {"maintenance": True}
     for method, path, body in (("GET", "", None), ("PATCH", "", tune),
                                ("DELETE", "", None),
@@ -460,8 +468,7 @@ def nodes_and_jobs(api):
 
 
 def refuse_and_rebuild(api, disks):
-    """All that is asked about members of the array a, whose member 1 was
-    lost."""
+    """Every call about members of the array a, whose member 1 was lost."""
     spare = Disk(api, "n4")
     spare.start()
     disks.append(spare)
@@ -530,7 +537,7 @@ def refuse_and_rebuild(api, disks):
 
 
 def refuse_what_http_refuses(api):
-    """What is the same for every operation, tried on each."""
+    """The answers that are the same for every operation, tried on each."""
     for path, method, op in operations():
         target = filled(path)
         m, has_body = method.upper(), "requestBody" in op
@@ -649,8 +656,8 @@ def test_read_only(api, disks, weftd):
 
 
 def test_login_is_required(tmp_path):
-    """All that promises 401 gives it to who has not logged in, before it looks
-    at anything else."""
+    """Every operation that promises 401 gives it to a caller without a login, before it checks
+    anything else."""
     with Weftd(tmp_path, login=True) as w:
         api = Api(w.url)
         for path, method, op in operations():

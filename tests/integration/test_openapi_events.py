@@ -168,7 +168,7 @@ def test_import(api, disks, weftd):
 
 
 def test_a_real_cluster(cluster):
-    """What real members and a real array process make weftd say."""
+    """weftd's answers about real members and a real array process."""
     c = cluster(members=4)
     api = Api(c.admin)
     for path, method, op in operations():

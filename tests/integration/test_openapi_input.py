@@ -1,7 +1,7 @@
 """Bad input of every kind, held against docs/API/openapi.json.
 
-A body that a schema allows must not be refused as malformed, and one that a
-schema forbids must be refused with the name of the field, and change nothing.
+A body that a schema allows must not be refused as malformed.  A body that a schema forbids
+must be refused with the name of the field, and change nothing.
 """
 
 import copy
@@ -47,7 +47,7 @@ BODIES = [
       "bad": {"sequence": 1, "ranges": [[1, 2, 1]]},
       "sequence": 1, "round": 1, "generation": 1, "states_epoch": 1,
       "state": "serving",
-      "reason": "none", "dirty_extents": 0, "disk_stuck_ms": 0,
+      "reason": "none", "gone": False, "dirty_extents": 0, "disk_stuck_ms": 0,
       "short": "room", "room": {"free": 1, "size": 2, "wanted": 1},
       "load": {"cpu": 0.5, "loadavg": 1, "mem_free": 1, "disk_read_bytes": 1,
                "disk_write_bytes": 1, "disk_reads": 1, "disk_writes": 1,
@@ -67,7 +67,7 @@ BODIES = [
     ("POST", "/api/v1/imports",
      {"name": "a", "array": NOBODY, "without": [1], "accept_loss": True}),
     ("POST", "/api/v1/arrays/none/sessions",
-     {**ATTACH, "mode": "shared", "part": {"offset": 0, "length": 65536},
+     {**ATTACH, "mode": "shared", "part": {"offset": 0, "length": 65536}, "pinned": True,
       "takeover": False, "exports": True, "ended": "0123456789abcdef"}),
     ("POST", "/api/v1/sessions/0123456789abcdef/heartbeat",
      {"instance": "cafe", "process": "none", "epoch": 1,
@@ -86,7 +86,8 @@ BODIES = [
       "ask": [{"must": [0, 512], "wish": [0, 1024]}],
       "ended": "fedcba9876543210", "wait_ms": 0}),
     ("POST", "/api/v1/sessions/0123456789abcdef/lost",
-     {"member": 1, "round": 1, "reason": "it does not answer", "answers": False}),
+     {"member": 1, "round": 1, "reason": "it does not answer", "answers": False,
+     "waited_ms": 100}),
 ]
 
 

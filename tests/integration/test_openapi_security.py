@@ -1,6 +1,7 @@
 """docs/API/openapi.json and weftd: logins, users, tokens and enrollment, each
 with every answer that the file promises."""
 
+import json
 import subprocess
 
 import pytest
@@ -40,14 +41,14 @@ class Caller:
 
 
 def logged_in(api, method, path, body, status):
-    code, headers, _ = api.raw("POST", V1 + path, body)
+    code, headers, text = api.raw("POST", V1 + path, body)
     assert code == status
+    reply = json.loads(text)
     me = api.get(V1 + "/me")
     nobody = Caller(api)
     assert me["role"] is None
     cookie = headers["Set-Cookie"].split(";")[0]
-    csrf = api.call("GET", V1 + "/me", headers={"Cookie": cookie})[1]["csrf"]
-    return Caller(api, Cookie=cookie, X_Weft_CSRF=csrf)
+    return Caller(api, Cookie=cookie, X_Weft_Origin_Secret=reply["origin_secret"])
 
 
 def test_every_answer(api, tmp_path):
@@ -75,8 +76,16 @@ def test_every_answer(api, tmp_path):
     admin("DELETE", "/users/v", expect=412, If_Match='"x"')
     admin("DELETE", "/users/x", expect=404)
     admin("DELETE", "/users/root", expect=409)
+    admin("PUT", "/users/v/totp", {"on": False}, 409)
+    admin("PUT", "/users/x/totp", {"on": True}, 404)
+    admin("PUT", "/users/v/totp", {"on": True, "code": "1"}, 422)
+    admin("PUT", "/users/v/totp", {"on": True}, 200)
+    nobody("POST", "/login", {**login, "user": "v"}, 401)
+    admin("PUT", "/users/v/totp", {"on": False}, 200)
     viewer = logged_in(api, "POST", "/login", {**login, "user": "v"}, 200)
-    for path in ("/users", "/audit", "/users/v"):
+    viewer("PUT", "/users/root/totp", {"on": True}, 403)
+    admin("GET", "/audit/log", expect=200)
+    for path in ("/users", "/audit", "/audit/log", "/users/v"):
         viewer("GET", path, expect=403)
     for _ in range(7):  # one's own, with a wrong current one
         last = viewer("PATCH", "/users/v", {"password": "x" * 12,
@@ -145,6 +154,9 @@ def enroll(api, admin, tmp_path):
     assert admin("GET", "/ca", expect=200)["next"] is None
     assert admin("POST", "/backup", expect=200)["records"]
     assert admin("POST", "/revocations/confirm", expect=200)["confirmed"]
+    assert not nobody("PUT", "/revocations", {
+        "crl": nobody("GET", "/ca-crl.pem", expect=200)}, 200)["newer"]
+    assert nobody("PUT", "/revocations", {"crl": "x"}, 409)["code"] == "other-ca"
     assert admin("POST", "/ca/retire", expect=409)["code"] == "one-ca"
     admin("POST", "/ca/rotate", {"force": 1}, 422)
     for networks, status in [(["--ca-network", "10.9.0.0/16"], 409), ([], 200)]:

@@ -1,43 +1,48 @@
-"""Several sessions that write an array, each a part of it: who is let in, and how it
-is shown.  weftd alone, with members and hosts that are played.
+"""Several sessions write an array, each a part of it: which sessions are admitted, and how
+they are shown.  weftd alone, with played members and hosts.
 
-Pass: parts of sessions that live never overlap, each refusal names the holder, the
-reason and the way out, and changes nothing; what is shown and stored has the part.
+Pass: parts of live sessions never overlap; each refusal names the holder, the reason and the
+way out, and changes nothing; the display and the store have the part.
 """
 
 import json
 import sqlite3
-import time
 from contextlib import closing
 
 import pytest
 
-from weftdactors import Host, array, members, weftd
+from weftdactors import Host, Lessee, array, members, weftd
 from wefttest import run
 
 UNIT = 262144
 WRITERS_MAX = 32
 
 
-class Writer(Host):
-    """It has a part of the array, in stripe units."""
+class Writer(Lessee):
+    """A host with a part of the array, in stripe units; it carries out orders to recover."""
 
     def __init__(self, weftd, node, first, units):
-        super().__init__(weftd, node, "shared")
+        super().__init__(weftd, node)
         self.part = {"offset": first * UNIT, "length": units * UNIT}
 
     def attach(self, array="a", **more):
-        """Asks again while members have not shut who is over, or are unheard."""
-        while True:
-            status, r = super().attach(array, **{"part": self.part, **more})
-            if status != 409 or r["code"] not in ("changing", "member-missing"):
-                return status, r
-            time.sleep(r["retry_after_ms"] / 1000)
+        status, r = super().attach(array, **{"part": self.part, **more})
+        if status == 201 and self.order:
+            self.recovered()
+        return status, r
+
+    def obey(self, r):
+        known = self.generation
+        super().obey(r)
+        if r["generation"] > known:
+            self.tell(declare=[[self.part["offset"], self.part["length"]]])
+        elif self.order:
+            self.recovered()
 
 
 @pytest.fixture
 def writers(weftd, array):
-    """Makes one that is let in, and is heard of until the test is over."""
+    """Makes a session that is admitted and sends heartbeats until the test is over."""
     made = []
 
     def make(node, first, units):
@@ -56,7 +61,7 @@ def sessions(weftd):
 
 
 def refused(weftd, host, code, status=409, **more):
-    """It is not let in, and nothing has changed by that."""
+    """The session is refused, and nothing has changed by that."""
     before, epoch = sessions(weftd), weftd.get("/arrays/a")["epoch"]
     said, problem = host.attach(**more)
     assert (said, problem["code"]) == (status, code), problem
@@ -150,7 +155,7 @@ def test_an_array_with_a_service(weftd, writers):
     assert "weftctl" in problem["detail"]
     assert weftd.call("DELETE", "/arrays/a/service")[0] == 200
     writers("h1", 0, 4)
-    # The reverse: who serves writes all.
+    # The reverse: a serving session writes the whole array.
     status, problem = weftd.call("PUT", "/arrays/a/service", {"nodes": ["h9"]})
     assert (status, problem["code"]) == (409, "held"), problem
     assert problem["holder"]["node"] == "h1" and "in parts" in problem["detail"]
@@ -186,6 +191,10 @@ def test_people_see_it(weftd, writers):
                     if {"shared", node, part} <= set(row)], (words, rows)
     for words in (["array", "ls"], ["status"]):
         assert "h1, h2" in weftctl(weftd, *words)
+    shown = weftd.get("/arrays/a/leases")
+    assert shown["leases"] == len(shown["sessions"]) == 2
+    table = weftctl(weftd, "array", "leases", "a")
+    assert "h1" in table and "h2" in table and "in 2 leases" in table, table
 
 
 def test_weftd_is_started_again(weftd, writers):

@@ -1,5 +1,4 @@
-"""?dry_run=true: what is said before an action is what comes of it; and it
-changes nothing."""
+"""?dry_run=true: an action does what its preflight says, and a preflight changes nothing."""
 
 from apicaller import *
 from wefttest import eventually
@@ -10,7 +9,7 @@ def fly(api, method, target, body=None):
 
 
 def state(api):
-    """All that is stored and seen, but what moves by itself."""
+    """All stored and observed state, except values that change by themselves."""
     s = api.get("/api/v1/status")
     return s["verdict"], [(a["name"], a["epoch"], a["spares"],
                            [(m["disk"], m["state"], m["held"])

@@ -1,12 +1,12 @@
-"""What weftctl does about members that are out, on a real cluster: replace,
-spares, and the steering of a rebuild.
+"""weftctl commands for members that are out, on a real cluster: replace, spares, and control
+of a rebuild.
 
 Topology: one raid-x devcluster of four; a client that writes numbered blocks
           all the while; disks of 64 MiB, a third of them filled.
 Causes: members killed; blank disks put in their place, by hand or because a
         spare's time has come; rebuilds paused, slowed, cancelled.
-Pass:  weftctl shows what goes on, and what it is told holds; the client sees
-       no error; in the end all copies on the members' files are as written.
+Pass:  weftctl shows the progress, and its settings hold; the client sees no error; in the end
+       all copies on the members' files are as written.
 """
 
 import json
@@ -113,7 +113,7 @@ def test_replace(scene):
 def test_steering(scene):
     """Each command while a blank disk is filled, and what it copies then."""
     c, w = scene.c, scene.ctl
-    # What the client writes is to do again whenever the member is away.
+    # Extents that the client writes must be copied again whenever the member is away.
     again = len(scene.model.stale(1, range(BLOCKS * BLOCK // UNIT))) * EXTENT
     c.terminate("array")  # which leaves all other extents clean
     c.start("array")
@@ -144,7 +144,7 @@ def test_steering(scene):
         time.sleep(3)
         r = scene.rebuild(1)
         passed = time.monotonic() - begin
-        # What is in flight, and what a second's reports are late.
+        # The copies in flight, and a second's delay of the reports.
         assert r["copied_bytes"] - first <= (passed + 2) * 4 * MIB, r
         assert r["phase"] == "copying" and r["sources"] == [0, 2, 3]
 
@@ -166,7 +166,7 @@ def test_steering(scene):
         assert states(c)[1] == "out"
 
         w("rebuild", "join", "a", 1)
-        # What was copied before is there.
+        # Data copied before is there.
         r = eventually(lambda: scene.progress(1, "copying"), every=0.02)
         assert r["total_bytes"] <= BLANK - kept + again, (kept, again)
         assert r["ceiling"] == 4 * MIB
@@ -178,8 +178,8 @@ def test_steering(scene):
 
 @pytest.mark.long(20)
 def test_spare(scene):
-    """The countdown is shown.  It ends when the member is back, or is told to
-    stay out; and else in the spare's taking its place."""
+    """The countdown is shown.  It ends when the member is back, or must stay out; otherwise
+    the spare takes its place."""
     c, w = scene.c, scene.ctl
     _, disk = c.add()
 
@@ -192,7 +192,7 @@ def test_spare(scene):
     with writing(c, scene.rng):
         scene.lose(3)
         at = eventually(countdown, what="the countdown")
-        # weftd reckons it anew each time from two clocks, to the millisecond.
+        # weftd computes it again each time from two clocks, to the millisecond.
         for shown in (
                 re.search(r"a spare takes the place of 3 at (\S+Z)",
                           w("array", "show", "a")),

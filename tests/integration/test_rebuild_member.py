@@ -46,7 +46,7 @@ def test_blank_joiner_is_filled(scene, seed, layout, members):
     s.begin()
     p = s.done()
     half = 60 * MIB - p["copied_bytes"]
-    assert 0 <= half < 2 * MIB, p  # what the layout leaves unused
+    assert 0 <= half < 2 * MIB, p  # the part that the layout leaves unused
     assert p["todo_bytes"] == 0 and p["unreadable_bytes"] == 0
     assert p["waits"] is None
     h = s.joiner.heard
@@ -188,7 +188,7 @@ def test_source_that_forgets_is_read_again(scene, seed):
     s.begin(rate=8 * MIB)
     s.copied_some(8 * MIB)
     Process(s.disks[0].pid).stop()
-    time.sleep(0.5)  # what it has answered is taken in
+    time.sleep(0.5)  # its acknowledged data is kept
     unstable = s.joiner.dirty()
     s.disks[0].kill()
     with open(s.disks[0].file, "r+b") as f:
@@ -214,7 +214,7 @@ def test_source_that_hangs_holds_nothing_for_long(scene, seed):
         doors[1].pwrite(s.content[e * EXTENT:e * EXTENT + UNIT], e * EXTENT)
     assert watch.seconds() < 12
     watch = Stopwatch(disk=True)
-    s.joiner.end()  # nor does it hold up the end
+    s.joiner.end()  # it does not delay the end
     assert watch.seconds() < 10
     os.kill(s.disks[0].pid, signal.SIGCONT)
     s.joiner.start()
@@ -308,7 +308,7 @@ def test_rate_and_pause(scene, seed):
         p = s.progress
         time.sleep(2)
         return s.progress["copied_bytes"] == p["copied_bytes"]
-    eventually(rests)  # what was under way is done first
+    eventually(rests)  # copies under way are done first
     assert s.progress["copied_bytes"] < s.model.size
     assert s.progress["phase"] == "copying"
     s.order(paused=False)

@@ -5,11 +5,12 @@ Causes: a backup is put back after a member was replaced, a disk got another key
         array was made, and weftd was started again; weftd --restore is ended before each
         of its changes of the directory; a wrong passphrase, a file that is cut off, changed
         or of something else; the file system of the state is full.
-Pass:   what was flushed is there; who wrote before is ended; what is in doubt is said; a
-        restore that was broken off has changed nothing, or is run once more; weftd goes on
-        when there is room again.
+Pass:   All flushed data is there.  Former writers are ended.  Doubtful state is reported.  An
+        interrupted restore has changed nothing, or is run once more.  weftd goes on when there
+        is room again.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -114,7 +115,7 @@ def test_restore_after_changes(cluster, ctl, tmp_path, seed):
     wait_in_sync(c)
     assert "b" not in [a["name"] for a in c.get("/api/v1/arrays")["arrays"]]
 
-    # Who wrote before is over; another process is let in.
+    # The former writer has ended; another process is admitted.
     eventually(lambda: refuses(c.nbd), what="the writer to end")
     c.kill("array")
     c.start("array")
@@ -192,11 +193,18 @@ def test_bad_files(alone, tmp_path):
         file.write_bytes(data)
         p = restore(alone.state, file, "--replace", *words, check=False)
         assert p.returncode == 1 and word in p.stderr, p.stderr
+        assert str(file) in p.stderr or word.startswith("cannot read a passphrase")
         assert (alone.state / "weftd.db").read_bytes() == before
 
     right = ("--passphrase-file", passphrase)
     refused(whole, "the passphrase is wrong", "--passphrase-file", wrong)
-    refused(whole, "is empty", "--passphrase-file", "-")
+    refused(whole, "cannot read a passphrase in", "--passphrase-file", "-")
+    refused(whole, "it is encrypted")
+    refused(plain.read_bytes(), "it is not encrypted", *right)
+    refused(before, "it is a copy of a database", *right)
+    for flag in (0, 2, 255):
+        refused(whole[:9] + bytes([flag]) + whole[10:], "header is damaged", *right)
+    refused(plain.read_bytes()[:9] + b"\1" + plain.read_bytes()[10:], "header is damaged")
     for size in (0, 7, 8, 40, 79, 80, 200, len(whole) - 1):
         refused(whole[:size], "cut off" if size >= 8 else "no file of weftctl",
                 *right)
@@ -211,6 +219,7 @@ def test_bad_files(alone, tmp_path):
     refused(changed, "damaged")
     refused(b"something else", "no file of weftctl backup")
     refused(b"SQLite format 3\0" + bytes(200), "damaged")
+    refused(before[:4096], "damaged")
     # None of them has left anything but the folder in which it tried.
     assert not [f for f in os.listdir(alone.state) if f.startswith("before")]
 
@@ -287,7 +296,7 @@ def test_broken_off(alone, tmp_path):
         restore(state, backup, "--replace")
         assert identity(state)["restore"]
         assert not (state / "restoring").exists()
-        # And what was there at the beginning is there still.
+        # The original state is still there.
         kept = list(state.glob("before-restore-*/weftd.db"))
         assert identity(was) in [identity(f.parent) for f in kept]
     assert calls > 12 and half > 4
@@ -299,20 +308,22 @@ def test_broken_off(alone, tmp_path):
 
 
 def test_copy_of_a_database(alone, tmp_path):
-    """What somebody has copied by hand is put back in the same way; tokens in it are not,
-    for they may have been deleted since."""
+    """A copy made by hand is restored in the same way, but without its secrets, because they
+    may have been taken back since."""
+    secrets = ("login", "token", "node-token", "device", "idempotency")
     alone.end()
     file = tmp_path / "copy"
     shutil.copy(alone.state / "weftd.db", file)
-    with sqlite3.connect(file) as db:
-        db.execute("INSERT INTO record VALUES ('token', 'ab', '{}')")
+    with contextlib.closing(sqlite3.connect(file)) as db:  # the WAL is not copied
+        db.executemany("INSERT INTO record VALUES (?, 'ab', '{}')", zip(secrets))
+        db.commit()
     empty = tmp_path / "empty"
     restore(empty, file)
     assert identity(empty)["restore"]
     with sqlite3.connect(f"file:{empty / 'weftd.db'}?immutable=1",
                          uri=True) as db:
-        assert db.execute("SELECT count(*) FROM record WHERE kind = 'token'"
-                          ).fetchone() == (0,)
+        kinds = {kind for kind, in db.execute("SELECT DISTINCT kind FROM record")}
+    assert "cluster" in kinds and not kinds & set(secrets)
 
 
 # --- There is no room -----------------------------------------------------------------
@@ -337,7 +348,7 @@ def test_no_room(cluster, ctl, small, seed):
     (c.dir / "weftd").symlink_to(small / "weftd")
     c.start("weftd")
     wait_in_sync(c)
-    # It is said before there is none.
+    # The verdict warns before the disk is full.
     other = small / "other.log"
     free = os.statvfs(small)
     other.write_bytes(bytes(free.f_bavail * free.f_frsize - (1 << 20)))
@@ -348,7 +359,7 @@ def test_no_room(cluster, ctl, small, seed):
         with pytest.raises(OSError):
             while True:
                 f.write(bytes(4096))
-    # What can't be stored is not answered, and everybody is told why.
+    # A change that can't be stored is not acknowledged, and every caller hears why.
     asked = w.started("node", "maintenance", "on", "n3", "--yes")
     eventually(lambda: c.call("GET", "/api/v1/status")[0] == 503,
                what="weftd to have something to store")
@@ -358,7 +369,7 @@ def test_no_room(cluster, ctl, small, seed):
     fill(c.nbd, data)
     asked.kill()
     asked.wait()
-    # weftd starts all the same, says why it stands still, and what is lost is nothing.
+    # weftd starts nevertheless, says why it is frozen, and loses nothing.
     c.restart("weftd")
     said = w("status", status=FAILED)
     assert "make room" in said and "backup" not in said

@@ -10,11 +10,13 @@ nothing that the first CA has signed is believed by anybody.
 
 import contextlib
 import http.client
+import os
 import re
 import shutil
 import signal
 import ssl
 import threading
+import time
 import types
 
 import pytest
@@ -50,8 +52,8 @@ def count(n):
 
 
 def state(world):
-    """The rotation; who trusts what is to be trusted; who has a certificate of the last
-    CA; who is waited for."""
+    """The rotation; the nodes that trust all required CAs; the nodes with a certificate of the
+    last CA; the nodes that weftd waits for."""
     r = world.json("ca", "show")
     return (r["rotation"], *("".join(n["node"] for n in sorted(
         r["nodes"], key=lambda n: n["node"]) if n[w])
@@ -100,6 +102,10 @@ def test_rotation_under_io(world, tmp_path):
         renew(n)
     first = world.json("ca", "show")["ca"]
     before = [(issuer(n), key(n)) for n in nodes]
+    # The array process takes a list that the first CA alone has signed.
+    gone = world.node("n9")
+    world.enroll(gone)
+    world.ctl("node", "revoke", "n9", "--yes")
     pids = [n.processes["d0"].pid for n in nodes]
     epoch = world.json("array", "show", "a")["epoch"]
     assert state(world) == ("none", "n0n1n2", "n0n1n2", "")
@@ -130,7 +136,8 @@ def test_rotation_under_io(world, tmp_path):
         assert state(world) == ("renew", "n0n1n2", "n2", "n0n1")
         kill_weftd(world)
         everyone_connects(nodes)
-        assert serial_served(c, a).lstrip("0") == serial(c).lstrip("0")
+        own = serial(c, "processes/disk-d0/tls")
+        assert serial_served(c, a).lstrip("0") == own.lstrip("0")
         renew(a)
         kill_weftd(world)
         assert state(world) == ("renew", "n0n1n2", "n0n2", "n1")
@@ -140,7 +147,13 @@ def test_rotation_under_io(world, tmp_path):
         renew(b)
         assert state(world) == ("renew", "n0n1n2", "n0n1n2", "")
 
+        logs = [(n, name) for n in nodes for name in n.processes]
+        before_retire = [n.log(name) for n, name in logs]
         world.ctl("ca", "retire", "--yes")
+        # For these processes nothing has happened.
+        time.sleep(3)
+        for (n, name), log in zip(logs, before_retire):
+            assert "weftd" not in n.log(name)[len(log):], n.log(name)[len(log):]
         kill_weftd(world)
         assert world.json("ca", "show")["ca"] == next
         assert state(world) == ("none", "", "n0n1n2", "")
@@ -158,7 +171,7 @@ def test_rotation_under_io(world, tmp_path):
     assert world.json("array", "show", "a")["epoch"] == epoch
     for n, (i, k) in zip(nodes, before):
         assert issuer(n) != i and key(n) != k
-    # And everything begins anew by the second CA alone.
+    # And all restarts work with the second CA alone.
     b.end("d0", 9)
     b.serve()
     eventually(lambda: {m["state"] for m in world.json("array", "show", "a")["members"]}
@@ -169,8 +182,47 @@ def test_rotation_under_io(world, tmp_path):
     assert said.count("POST /ca/retire") == 4
 
 
+NO_PROCESS = """#!/bin/sh
+case $* in *processes*) kill -9 0 ;; esac
+PATH=${PATH#*:}
+exec mv "$@"
+"""
+
+
+def test_a_rotation_waits_for_processes(world, tmp_path):
+    """A node whose process has no certificate of the next CA yet is waited for."""
+    n = world.serving("n1", "d0")
+    program = tmp_path / "mv"
+    program.write_text(NO_PROCESS)
+    program.chmod(0o755)
+
+    def issuers():
+        return [run("openssl", "x509", "-noout", "-issuer", "-in",
+                    n.etc / f"{folder}tls/server-cert.pem").stdout
+                for folder in ("", "processes/disk-d0/")]
+
+    renew(n)
+    first = issuers()
+    world.ctl("ca", "rotate")
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    for _ in range(2):  # each time when the process's certificate is about to be put in place
+        p = n.run("setsid", "--wait", "weft-renew", "--root", n.root, env=env, check=False)
+        assert p.returncode == -signal.SIGKILL, p
+        node, process = issuers()
+        assert node != first[0] and process == first[1]
+        assert state(world) == ("renew", "n1", "", "n1")
+        p = world.ctl("ca", "retire", "--yes", check=False)
+        assert p.returncode == REFUSED and "n1" in p.stderr
+    renew(n)
+    assert issuers() == [node, node]
+    assert state(world) == ("renew", "n1", "n1", "")
+    world.ctl("ca", "retire", "--yes")
+    renew(n)
+    everyone_connects([n])
+
+
 def forged(world, directory, name):
-    """A certificate made by who has stolen the first CA's key, for whom `name` is."""
+    """A certificate for `name`, made by a thief of the first CA's key."""
     d = directory / "etc/tls"
     d.mkdir(parents=True)
     state = world.w.dir / "state"
@@ -207,7 +259,8 @@ def test_who_misses_it(world, tmp_path):
     world.ctl("ca", "rotate", "--force", "--yes")
     assert state(world) == ("renew", "n0", "", "n0n1n2")
     renew(a)
-    # Who asks for a certificate and does not know the next CA gets one that it can use.
+    # A node that asks for a certificate and does not know the next CA gets a certificate that
+    # it can use.
     p = late.run("curl", "-sS", f"{world.admin}/ca.pem", "-k")
     assert p.stdout.count("BEGIN CERTIFICATE") == 2 and p.stdout.startswith(first)
     before = issuer(late)
@@ -251,7 +304,7 @@ def test_who_misses_it(world, tmp_path):
     p = renew(off, check=False)
     assert p.returncode == UNTRUSTED and "weft-enroll" in p.stderr
     off.run("weft-leave", "--root", off.root, "--forgotten", "--yes")
-    world.enroll(off)
+    world.enroll(off, token=world.token("n2"))
     renew(off)
     assert issuer(off) == issuer(a)
     assert sorted(world.json("ca", "show")["nodes"], key=lambda n: n["node"]) == [
@@ -269,7 +322,7 @@ def said(node, trusts, expect=200):
 
 
 def follow(node):
-    """What weft-renew does, without a folder."""
+    """Does the work of weft-renew, without a folder."""
     tag = "0" * 64
     for _ in range(5):
         r = said(node, tag)
@@ -363,7 +416,7 @@ def test_usual_networks(tmp_path):
 
 
 def test_a_ca_of_before(tmp_path):
-    """One that is bound to nothing stays so, and the next one, until --ca-network."""
+    """A CA without networks stays so, and the next one, too, until --ca-network."""
     with Weftd(tmp_path, "--listen", "0.0.0.0:0", login=True) as w:
         w.stop()
         openssl("req", "-x509", "-new", "-key", w.state / "ca-key.pem", "-days", "9",
@@ -384,8 +437,8 @@ def test_a_ca_of_before(tmp_path):
 
 
 def test_weftd_dies_while_the_first_ca_is_taken_away(tmp_path):
-    """Between the files, and between them and the database; and what is bound to
-    networks stays bound."""
+    """Between the files, and between them and the database; and a CA with networks keeps
+    them."""
     with Weftd(tmp_path, "--listen", "0.0.0.0:0", "--ca-network", "10.0.0.0/8",
                login=True) as w:
         admin = first_login(w)
@@ -405,7 +458,8 @@ def test_weftd_dies_while_the_first_ca_is_taken_away(tmp_path):
                                         context=trusting(w, before))
         assert status_by(c) == 200
         assert admin.call("POST", "/ca/retire", expect=200)[1]["rotation"] == "none"
-        # What is open stays open, but is nobody's any more; nobody else gets as far.
+        # An open connection stays open, but no longer counts as a node's; other clients don't
+        # get that far.
         assert status_by(c) == 401
         c.close()
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -427,7 +481,7 @@ def test_weftd_dies_while_the_first_ca_is_taken_away(tmp_path):
         assert [n["node"] for n in admin.get("/ca")["nodes"]] == ["h1"]
         text = openssl("x509", "-noout", "-text", text=(w.state / "ca-cert.pem").read_text())
         assert "Name Constraints: critical" in text and "IP:10.0.0.0/255.0.0.0" in text
-        # What was revoked before stays on the list.
+        # Certificates revoked before stay on the list.
         crl = https(w, "GET", "/ca-crl.pem")[1]
         assert crl.count("BEGIN X509 CRL") == 1
         assert re.search("Serial Number: ", openssl("crl", "-noout", "-text", text=crl))
@@ -489,7 +543,8 @@ def test_a_disk_fails_while_the_first_ca_is_taken_away(tmp_path):
         w.stop()
         w.start(under=under)
         assert copy.read_text() == https(w, "GET", "/ca.pem")[1] != first
-        # What the disk has now nobody knows: weftd ends, and begins by what is there.
+        # The disk's content is unknown now: weftd ends, and the next one begins with the files
+        # that are there.
         next = admin.call("POST", "/ca/rotate", {}, expect=200)[1]["next"]
         fail.touch()
         with contextlib.suppress(ConnectionError):  # it may go without a word
@@ -539,4 +594,49 @@ def test_certificates_are_installed_within_a_second(tmp_path):
     etc = tmp_path / "etc/weft"
     assert sorted(f.name for f in etc.iterdir()) == [
         "tls", (etc / "tls").resolve().name]
-    assert (etc / "tls").resolve().stat().st_mode & 0o777 == 0o750
+    modes = {f.name: f.stat().st_mode & 0o777 for f in (etc / "tls/").iterdir()}
+    keys = {modes.pop(f"{end}-key.pem") for end in ("client", "server")}
+    assert keys <= {0o600, 0o640} and set(modes.values()) == {0o644}
+
+
+LISTS = """
+. "$1"
+use_root "$2"
+work=$2/work
+check_revoked "$2/shown" "$2/cert"
+"""
+
+
+def test_lists_that_a_node_refuses(tmp_path):
+    """weft-renew verifies each list of what is revoked that is in a file."""
+    def make(number, name=""):
+        """A list by the CA of that name."""
+        d = tmp_path
+        (d / "index").touch()
+        (d / "number").write_text(f"{number:02x}\n")
+        (d / "conf").write_text(
+            "[ca]\ndefault_ca=x\n[x]\n"
+            f"database={d}/index\ncrlnumber={d}/number\ndefault_md=sha256\n"
+            "default_crl_days=9\ncrl_extensions=e\n[e]\nauthorityKeyIdentifier=keyid\n")
+        if not (d / f"{name}cert").exists():
+            openssl("req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:P-256", "-nodes", "-keyout", d / f"{name}key",
+                    "-out", d / f"{name}cert", "-subj", "/CN=Weft cluster CA")
+        return openssl("ca", "-gencrl", "-config", d / "conf", "-keyfile",
+                       d / f"{name}key", "-cert", d / f"{name}cert")
+
+    older, same, newer, foreign = make(6), make(7), make(8), make(9, "foreign-")
+    tls = tmp_path / "etc/weft/tls"
+    tls.mkdir(parents=True)
+    (tmp_path / "work").mkdir()
+    (tls / "ca-crl.pem").write_text(same)
+    for shown, why in [(same, ""), (newer, ""), (same * 2, ""),
+                       ("none", "no list"), (older, "older"), (same + older, "older"),
+                       (foreign, "not signed"), (same + foreign, "not signed"),
+                       (same * 9 + foreign, "not signed"),
+                       (same + " " + older, "more than the lists"),
+                       ("x\n" + same, "more than the lists")]:
+        (tmp_path / "shown").write_text(shown)
+        p = run("sh", "-euc", LISTS, "sh", SOURCE / "scripts/weft-lib.sh", tmp_path,
+                check=False)
+        assert (p.returncode == 0) == (why == "") and why in p.stderr, (shown, p)

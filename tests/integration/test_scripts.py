@@ -59,8 +59,8 @@ def test_down_ends_its_own_processes_and_no_other(cluster):
     others = [Process(p["pid"]) for p in other.processes()]
     c.stop("m0")
 
-    # Others that have got the pid of a process that is no more: a stranger, a thread
-    # of one of its own, and a process of its own.
+    # Others that have got the pid of an ended process: a stranger, a thread of one of its own,
+    # and a process of its own.
     stranger = subprocess.Popen(["sleep", "1000"])
     weftd = c.pid("weftd")
     thread = max(map(int, os.listdir(f"/proc/{weftd}/task")))
@@ -234,7 +234,6 @@ def test_quickstart(tmp_path):
     assert "nothing runs" in q.run("stop").stdout
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.long(30)
 def test_quickstart_without_mounting(tmp_path):
     q = Quickstart(tmp_path)

@@ -1,18 +1,19 @@
 """TLS, the cluster's CA, and nodes that enroll.
 
-Topology: one weftd that wants a login, on a loopback address by HTTP and on all
-addresses by HTTPS; nodes are made by openssl and python's TLS.  Pass: only who
-has a certificate of a node is taken for that node, and only as long as it is
-not revoked; what is refused changes nothing.
+Topology: one weftd that requires a login, on a loopback address by HTTP and on all addresses
+by HTTPS; openssl and python's TLS play nodes.  Pass: only a caller with a node's certificate
+counts as that node, and only until it is revoked; a refused call changes nothing.
 """
 
 import base64
 import contextlib
+import copy
 import hashlib
 import http.client
 import json
 import random
 import re
+import shutil
 import socket
 import ssl
 import stat
@@ -23,8 +24,9 @@ import warnings
 
 import pytest
 
+from apicaller import SPEC
 from securenode import *
-from weftdactors import Weftd
+from weftdactors import Weftd, roll_back
 from weftdlogin import *
 from weftdlogin import admin
 from wefttest import at_once, eventually, free_port
@@ -48,7 +50,7 @@ def tls_connection(weftd, name):
 
 
 def test_tls(weftd):
-    """The CA is made once; what is served has a certificate of its."""
+    """The CA is made once; the server has a certificate of this CA."""
     key = weftd.state / "ca-key.pem"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     before = key.read_bytes(), (weftd.state / "ca-cert.pem").read_bytes()
@@ -85,7 +87,7 @@ def test_old_tls_is_refused(weftd):
     context = trusting(weftd)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     assert https(weftd, "GET", "/api/v1/me", context=context)[0] == 200
-    # Nor is there HTTP at that door.
+    # That door does not speak HTTP either.
     with socket.create_connection(weftd.tls_address, timeout=15) as s:
         s.sendall(b"GET /api/v1/me HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         try:
@@ -98,22 +100,23 @@ def test_old_tls_is_refused(weftd):
 def test_cookie_of_https(weftd, admin):
     body = {"user": "root", "password": PASSWORD}
     host, port = weftd.tls_address
-    status, _, headers = https(weftd, "POST", "/api/v1/login", body)
+    status, reply, headers = https(weftd, "POST", "/api/v1/login", body)
     assert status == 200
     cookie = headers["Set-Cookie"]
     assert cookie.startswith("__Host-weft=") and "; Secure" in cookie
     assert "Domain" not in cookie
     cookie = cookie.split(";")[0]
-    for origin, expect in [(f"https://{host}:{port}", 403),
+    secret = reply["origin_secret"]
+    for origin, expect in [(f"https://{host}:{port}", 200),
                            (f"https://{host}", 403)]:
         status, reply, _ = https(weftd, "POST", "/api/v1/logout", headers={
             "Cookie": cookie, "Origin": origin})
         assert status == expect
-    assert https(weftd, "GET", "/api/v1/status",
-                 headers={"Cookie": cookie})[0] == 200
-    # The name without the prefix is not the cookie here.
-    assert https(weftd, "GET", "/api/v1/status", headers={
-        "Cookie": cookie.removeprefix("__Host-")})[0] == 401
+    for given, expect in [(cookie, 200),
+                          # The name without the prefix is not the cookie here.
+                          (cookie.removeprefix("__Host-"), 401)]:
+        assert https(weftd, "GET", "/api/v1/status", headers={
+            "Cookie": given, "X-Weft-Origin-Secret": secret})[0] == expect
 
 
 def test_certificate_is_renewed(tmp_path, monkeypatch):
@@ -157,7 +160,7 @@ def test_damaged_ca(weftd, tmp_path, gone):
 
 
 def subject(text):
-    """What OpenSSL before 3.2 says with spaces."""
+    """OpenSSL before 3.2 prints it with spaces."""
     return re.search(r"^ *Subject: (.*)$", text, re.MULTILINE).group(1).replace(
         " = ", "=")
 
@@ -226,6 +229,23 @@ def test_tokens_are_good_once(weftd, admin):
     assert third.enroll(token)[0] == 201
 
 
+def test_a_token_without_a_name_is_for_new_nodes(weftd, admin):
+    """Its holder can't choose the name of a node that works, was shut out, or is in a list."""
+    node = enrolled(admin, "h1")
+    alone(admin, node)  # its array's list has h2, too
+    for name in ("h1", "h2"):
+        status, reply = Node(weftd, name).enroll(node_token(admin)["token"])
+        assert (status, reply["code"]) == (409, "enrolled"), name
+    admin.call("DELETE", "/nodes/h1/certificate", expect=200)
+    token = node_token(admin)["token"]
+    assert node.enroll(token)[1]["code"] == "enrolled"
+    assert Node(weftd, "h3").enroll(token)[0] == 201  # it is not spent
+    for name in ("h1", "h2"):
+        Node(weftd, name).enroll(node_token(admin, name)["token"], expect=201)
+    local = Node(weftd, "localhost").enroll(node_token(admin, "localhost")["token"])
+    assert local[0] == 422 and local[1]["field"] == "node"
+
+
 def test_one_token_many_hosts(weftd, admin):
     token = node_token(admin)["token"]
     nodes = [Node(weftd, f"h{i}") for i in range(6)]
@@ -263,7 +283,7 @@ def test_bad_requests_for_certificates(weftd, admin, seed):
         if der(changed) != der(lines):
             status, reply = node.enroll(token, "\n".join(changed) + "\n")
             assert status == 422, changed
-    # What else it asks for is not given: no CA, no other name.
+    # Other requested properties are not granted: no CA, no other name.
     csr = openssl("req", "-new", "-newkey", "ec", "-pkeyopt",
                   "ec_paramgen_curve:P-384", "-nodes", "-keyout",
                   node.dir / "new.pem", "-subj", "/O=x/CN=admin",
@@ -283,7 +303,7 @@ def test_addresses(weftd, admin):
     status, reply = thief.enroll(token)
     assert (status, reply["code"]) == (409, "address-in-use")
     assert "h1" in reply["detail"]
-    # The same node again, on a host that was set up anew: the old is out.
+    # The same node again, on a host that was set up again: the old certificate is revoked.
     again = Node(weftd, "h1", ["10.1.1.2"])
     old = weftd.dir / "old.pem", weftd.dir / "oldkey.pem"
     again.cert.rename(old[0]), again.key.rename(old[1])
@@ -354,20 +374,20 @@ def test_addresses_are_an_administrators(weftd, admin):
     [known] = [n for n in admin.get("/nodes")["nodes"] if n["name"] == "h1"]
     assert known["addresses"] == ["10.2.2.9", "fd00:db8::1"]
     assert renewed(h1) == ["10.2.2.9", "FD00:DB8:0:0:0:0:0:1"]
-    # Who is on another host than weftd does not get weftd's by that.
+    # A node on another host than weftd does not get weftd's address by that.
     for wish in ("127.0.0.1", "::1", "127.9.9.9"):
         status, reply = admin.call("PUT", "/nodes/h2/addresses",
                                    {"addresses": ["10.2.2.2", wish]})
         assert (status, reply["code"]) == (409, "address-in-use")
         assert f"{wish} is weftd's" in reply["detail"]
-    # What it has no more is free, and what is shut out has none.
+    # A released address is free, and a shut-out node has none.
     enrolled(admin, "h3", ["127.0.0.1"])
     admin.call("DELETE", "/nodes/h2/certificate", expect=200)
     enrolled(admin, "h4", ["10.2.2.2"])
 
 
 def test_networks_of_the_ca(tmp_path):
-    """What it says of itself holds also for who has its key, with OpenSSL and GnuTLS."""
+    """Its name constraints bind even a holder of its key, with OpenSSL and GnuTLS."""
     networks = ["--ca-network", "10.1.2.3/8", "--ca-network", "fd00::/8"]
     with Weftd(tmp_path, "--listen", "0.0.0.0:0", *networks, login=True) as w:
         text = openssl("x509", "-noout", "-text", "-in", w.state / "ca-cert.pem")
@@ -457,7 +477,7 @@ def test_renewal(weftd, admin, monkeypatch):
 
 
 def test_certificates_of_one_node(weftd, admin):
-    """So many are good at a time, and no more."""
+    """So many are valid at a time, and no further one is given."""
     node = enrolled(admin, "h1")
     csr = node.csr()
     said = [node.call("POST", "/nodes/h1/certificate", {"csr": csr})
@@ -510,12 +530,32 @@ def test_expired_certificate(weftd, admin, monkeypatch):
     for _ in range(2):  # as when the first answer was lost
         status, reply = node.call("POST", path.format("h1"), {"csr": node.csr()})
         assert status == 201, reply
+    old = copy.copy(node)
+    old.key, old.cert = (shutil.copy(file, node.dir / f"old-{file.name}")
+                         for file in (node.key, node.cert))
     node.take(reply)
     assert node.call("GET", "/status")[0] == 200
+    # weftd has forgotten the first one after this, and still says why it refuses it.
+    assert node.call("POST", path.format("h1"), {"csr": node.csr()})[0] == 201
+    status, reply = old.call("GET", "/status")
+    assert status == 401 and "weft-renew" in reply["detail"]
+
+
+def test_certificate_expires_while_a_request_waits(weftd, admin, monkeypatch):
+    """The request was valid when it came, so it is answered.  The next one is refused with the
+    reason."""
+    weftd.stop()
+    monkeypatch.setenv("WEFT_CERTIFICATE_SECONDS", "6")
+    weftd.start()
+    m = SecureMember(enrolled(admin, "h1"), 1)
+    status = 200
+    while status == 200:
+        status, reply = m.beat(wait_ms=9000)
+    assert status == 401 and "has expired" in reply["detail"]
 
 
 def revoked_list(weftd):
-    """What weftd publishes: the serial numbers, and the list's name."""
+    """weftd's published list: the serial numbers, and the list's name."""
     status, pem, headers = https(weftd, "GET", "/ca-crl.pem")
     assert status == 200
     p = subprocess.run(["openssl", "crl", "-noout", "-text", "-verify", "-CAfile",
@@ -547,15 +587,174 @@ def test_list_of_what_is_revoked(weftd, admin):
     assert headers["Weft-Revoked"] == name
     weftd.restart(kill=True)
     assert revoked_list(weftd) == (both, name)
-    # A host that was set up anew: what it had before is not good any more.
+    # A host that was set up again: its former certificate is no longer valid.
     again = serial_of(h2)
     h2.enroll(node_token(admin, "h2")["token"], expect=201)
     assert revoked_list(weftd)[0] == both | {again}
     assert revoked_list(weftd)[1] not in (name, empty)
 
 
+def numbered_list(weftd):
+    """weftd's published list: the text, and its number, which is in its name, too."""
+    _, pem, headers = https(weftd, "GET", "/ca-crl.pem")
+    number = int(openssl("crl", "-noout", "-crlnumber", text=pem).split("=0x")[1], 16)
+    assert headers["Weft-Revoked"].split("-")[0] == str(number)
+    return pem, number
+
+
+def foreign_list(weftd, number):
+    """As weftd's, with a higher number, but signed by another key."""
+    d = weftd.dir / "foreign"
+    d.mkdir()
+    (d / "index").touch()
+    (d / "number").write_text(f"{number:016x}\n")
+    (d / "conf").write_text(
+        "[ca]\ndefault_ca=x\n[x]\n"
+        f"database={d}/index\ncrlnumber={d}/number\ndefault_md=sha256\n"
+        "default_crl_days=9\ncrl_extensions=e\n[e]\nauthorityKeyIdentifier=keyid\n")
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+            "-nodes", "-keyout", d / "key", "-out", d / "cert", "-subj",
+            "/CN=Weft cluster CA")
+    return openssl("ca", "-gencrl", "-config", d / "conf", "-keyfile", d / "key",
+                   "-cert", d / "cert")
+
+
+def test_a_copied_database(weftd, admin):
+    """Logins to a copied database are refused until an administrator has looked at it: a user
+    removed after the copy was made returns neither by login nor by token."""
+    bob = add_user(admin, "bob", "admin")
+    token = bob.call("POST", "/tokens", {"name": "bobs", "role": "admin"},
+                     expect=201)[1]["token"]
+    good = enrolled(admin, "good")
+    weftd.stop()
+    shutil.copytree(weftd.state, weftd.dir / "old")
+    weftd.start()
+    admin = Browser(weftd).login("root")
+    admin.call("DELETE", "/users/bob", expect=200)
+    weftd.stop()
+    shutil.rmtree(weftd.state)
+    shutil.copytree(weftd.dir / "old", weftd.state)
+    weftd.start()
+    for _ in range(2):
+        assert good.call("GET", "/status")[0] == 200
+        assert Browser(weftd, token).status("GET", "/status") == 401
+        for caller in (bob, admin):
+            assert caller.status("GET", "/status") == 401
+        for user in ("root", "bob"):
+            status, reply = Browser(weftd).call(
+                "POST", "/login", {"user": user, "password": PASSWORD})
+            assert status == 401 and reply["code"] == "unconfirmed"
+        weftd.restart(kill=True)
+    admin = Browser(weftd)
+    admin.call("POST", "/setup", {"token": setup_token(weftd), "user": "root",
+                                  "password": PASSWORD}, expect=201)
+    eventually(lambda: "copied" in admin.get("/status")["verdict"])
+    admin.call("DELETE", "/users/bob", expect=200)
+    admin.call("POST", "/revocations/confirm", expect=200)
+    weftd.restart()
+    admin = Browser(weftd).login("root")
+    assert "copied" not in admin.get("/status")["verdict"]
+    assert Browser(weftd, token).status("GET", "/status") == 401
+
+
+def test_an_old_database_is_put_back(weftd, admin):
+    """Nothing that was revoked since comes back, once anybody has shown the newest list."""
+    evil, good, renewed = (enrolled(admin, n) for n in ("evil", "good", "renewed"))
+    bob = add_user(admin, "bob", "admin")
+    token = bob.call("POST", "/tokens", {"name": "bobs", "role": "admin"},
+                     expect=201)[1]["token"]
+    unused = node_token(admin, "new")["token"]
+    cookie = Browser(weftd)
+    cookie.login("root")
+    weftd.stop()
+    shutil.copytree(weftd.state, weftd.dir / "old")
+    weftd.start()
+    admin = Browser(weftd)
+    admin.login("root")
+    # Every kind of revocation makes a newer list.
+    numbers = [numbered_list(weftd)[1]]
+
+    def counts(*call):
+        admin.call(*call, expect=200)
+        numbers.append(numbered_list(weftd)[1])
+
+    add_user(admin, "ann", "admin")
+    counts("DELETE", "/tokens/bobs")
+    older = numbered_list(weftd)[0]
+    counts("PATCH", "/users/ann", {"role": "viewer"})
+    counts("PATCH", "/users/ann", {"password": PASSWORD + "!"})
+    counts("DELETE", "/users/bob")
+    counts("DELETE", "/nodes/evil/certificate")
+    assert numbers == list(range(numbers[0], numbers[0] + 6))
+    status, reply = renewed.call("POST", "/nodes/renewed/certificate",
+                                 {"csr": renewed.csr()})
+    renewed.take(reply)
+    newest, _ = numbered_list(weftd)
+
+    weftd.stop()
+    roll_back(weftd.state, weftd.dir / "old")
+    weftd.start()
+    # weftd can't know until a node reports; a certificate that evil gets now is worthless
+    # later.
+    status, reply = evil.call("POST", "/nodes/evil/certificate", {"csr": evil.csr()})
+    assert status == 201
+    evil.take(reply)
+    assert renewed.call("GET", "/status")[0] == 401
+
+    # A number alone counts for nothing, and neither does a list that another has signed.
+    foreign = foreign_list(weftd, 1 << 50)
+    for bad in ("", "17", foreign, foreign * 10, newest.replace("M", "N", 1)):
+        assert evil.call("PUT", "/revocations", {"crl": bad})[0] == 409
+    assert Browser(weftd, token).status("GET", "/status") == 200
+    # An unknown certificate may bring it, and is that of a node afterwards.
+    assert https(weftd, "GET", "/api/v1/status", node=renewed)[2]["Weft-Revoked"]
+    assert renewed.call("PUT", "/revocations", {"crl": newest}) == (
+        200, {"newer": True})
+    for _ in range(2):
+        assert renewed.call("GET", "/status")[0] == 200
+        assert good.call("GET", "/status")[0] == 200
+        assert evil.call("GET", "/status")[0] == 401
+        assert evil.call("POST", "/nodes/evil/certificate",
+                         {"csr": evil.csr()})[0] == 401
+        assert Browser(weftd, token).status("GET", "/status") == 401
+        assert cookie.status("GET", "/status") == 401
+        for user in ("root", "bob"):
+            status, reply = Browser(weftd).call(
+                "POST", "/login", {"user": user, "password": PASSWORD})
+            assert status == 401 and reply["code"] == "unconfirmed"
+        assert good.call("POST", "/enroll", {"token": unused, "node": "new",
+                                             "csr": good.csr()})[0] == 403
+        # The list that evil has is an older one by now, and so is that one.
+        for pem in (older, newest):
+            assert good.call("PUT", "/revocations", {"crl": pem}) == (
+                200, {"newer": False})
+        weftd.restart(kill=True)
+    assert {serial_of(evil)} < revoked_list(weftd)[0]
+    assert numbered_list(weftd)[1] > numbers[-1]
+
+    # A user who may read weftd's folder can admit an administrator, who checks everything.
+    admin = Browser(weftd)
+    admin.call("POST", "/setup", {"token": setup_token(weftd), "user": "root",
+                                  "password": PASSWORD}, expect=201)
+    verdict = eventually(lambda: [v for v in [admin.get("/status")["verdict"]]
+                                  if "revocations confirm" in v])[0]
+    assert "node renewed" in verdict and "old one" in verdict
+    assert admin.get("/ca")["revocations"]["unconfirmed_since"]
+    assert b"weft_revocations_unconfirmed 1" in https(
+        weftd, "GET", "/metrics", node=good)[1]
+    admin.call("DELETE", "/users/bob", expect=200)
+    admin.call("POST", "/revocations/confirm", expect=200)
+    assert admin.get("/ca")["revocations"]["unconfirmed_since"] is None
+    weftd.restart(kill=True)
+    Browser(weftd).login("root")
+    assert Browser(weftd, token).status("GET", "/status") == 401
+    lines = admin.get("/audit")["audit"]
+    assert {"PUT /revocations", "POST /revocations/confirm"} <= {
+        x["action"] for x in lines}
+
+
 def test_other_certificates(weftd, admin):
-    """Of another CA, of nobody, or one that the CA did not issue to a node."""
+    """Certificates of another CA, of no CA, or not issued to a node."""
     node = enrolled(admin, "h1")
     openssl("req", "-x509", "-newkey", "ec", "-pkeyopt",
             "ec_paramgen_curve:P-256", "-nodes", "-keyout", node.key, "-out",
@@ -601,6 +800,150 @@ def test_a_node_speaks_for_itself(weftd, admin):
     assert Browser(weftd, viewer_token).status("DELETE", path) == 403
 
 
+# ---- A process speaks for itself ----
+
+OF_PROCESS = {
+    "disk": {("POST", "/api/v1/disks/{uuid}/heartbeat")},
+    "array": {("GET", "/api/v1/arrays/{name}/service"),
+              ("POST", "/api/v1/arrays/{name}/sessions"),
+              ("DELETE", "/api/v1/sessions/{id}"),
+              ("POST", "/api/v1/sessions/{id}/heartbeat"),
+              ("POST", "/api/v1/sessions/{id}/leases"),
+              ("POST", "/api/v1/sessions/{id}/lost")},
+}
+OF_ONE_PROCESS = "this certificate is for one process of the node"
+OTHER_DISK = "00000000-0000-4000-8000-0000000000ff"
+
+
+def process_of(node, process):
+    """A process of the node, with a certificate of its own; it is called as a node is."""
+    p = Node(node.weftd, node.name)
+    p.dir = node.dir / process.replace(":", "-")
+    p.dir.mkdir()
+    p.key, p.cert = p.dir / "key.pem", p.dir / "cert.pem"
+    status, reply = node.call("POST", f"/nodes/{node.name}/certificate", {
+        "csr": p.csr(f"DNS:{node.name},URI:weft:{process}")})
+    assert status == 201, reply
+    p.take(reply)
+    return p
+
+
+def every_call(weftd, parts, bodies, node=None):
+    """Each route of the API, called with a body that it takes if `bodies` has one, and else
+    of nothing: its status and answer.  A session is left last."""
+    calls = [(m.upper(), path) for path, item in SPEC["paths"].items() for m in item
+             if m.upper() in {"GET", "POST", "PUT", "PATCH", "DELETE"}]
+    for method, path in sorted(calls, key=lambda c: c[0] == "DELETE"):
+        own = parts | {"name": "h1" if "/nodes/" in path else "a"}
+        filled = re.sub(r"{(\w+)}", lambda m: own[m[1]], path)
+        if node is None and method == "GET" and path.endswith(("/me", ".pem")):
+            yield (method, path), 200, None
+            continue
+        body = bodies.get((method, path), {})
+        status, reply, _ = https(weftd, method, filled,
+                                 None if method in ("GET", "DELETE") else body, node)
+        yield (method, path), status, reply
+
+
+# Each kind of certificate, and the routes that it opens beside those that are open to all.
+KINDS = {"a disk of another node": set(), "another disk": set(), "another array": set(),
+         "an array of another node": {("GET", "/api/v1/arrays/{name}/service")},
+         "the disk": OF_PROCESS["disk"], "the array": OF_PROCESS["array"]}
+
+
+def test_what_a_process_may_call(weftd, admin):
+    """Every route, about the same disk, array and session, by a certificate of each kind."""
+    h1, h2 = enrolled(admin, "h1"), enrolled(admin, "h2")
+    m = alone(admin, h1)
+    attached(m, h1)
+    [session] = admin.get("/sessions")["sessions"]
+    parts = {"uuid": m.uuid, "id": session["id"], "node": "h1", "member": "0", "job": "j"}
+    at = "/api/v1/sessions/{id}"
+    bodies = {("POST", "/api/v1/disks/{uuid}/heartbeat"): m.body(),
+              ("POST", "/api/v1/arrays/{name}/sessions"): attach(h1),
+              ("POST", at + "/heartbeat"): {"instance": "cafe", "epoch": session["epoch"] or 0},
+              ("POST", at + "/lost"): {"member": 0},
+              ("POST", at + "/leases"): {"instance": "cafe"}}
+    by = {"a disk of another node": process_of(h2, "disk:" + m.uuid),
+          "another disk": process_of(h1, "disk:" + OTHER_DISK),
+          "another array": process_of(h1, "array:b"),
+          "an array of another node": process_of(h2, "array:a"),
+          "the disk": process_of(h1, "disk:" + m.uuid),
+          "the array": process_of(h1, "array:a")}
+    assert set(by) == set(KINDS)
+    open_to_all = {call for call, status, _ in every_call(weftd, parts, bodies)
+                   if status != 401}
+    assert ("PUT", "/api/v1/revocations") in open_to_all and len(open_to_all) < 10
+    for kind, opens in KINDS.items():
+        for call, status, reply in every_call(weftd, parts, bodies, by[kind]):
+            if call in opens:
+                assert status not in (401, 403), (kind, call, reply)
+            elif call not in open_to_all:
+                assert status == 403 or (status, reply["field"]) == (422, "uri"), \
+                    (kind, call, status, reply)
+                assert any(why in reply["detail"] for why in (
+                    OF_ONE_PROCESS, "a node may speak for itself alone", "its own, or enroll"))
+    # The node's own may do what a node may, and so all of that.
+    mine = set().union(*OF_PROCESS.values())
+    for call, status, reply in every_call(weftd, parts, bodies, h1):
+        assert call not in mine or status not in (401, 403), (call, reply)
+        assert status != 403 or OF_ONE_PROCESS not in reply["detail"]
+
+
+def test_a_process_speaks_for_itself(weftd, admin):
+    """It does its work; the audit trail names it; and it is of its node, whose end is its."""
+    h1 = enrolled(admin, "h1")
+    m = alone(admin, h1)
+    m.node = own_disk = process_of(h1, "disk:" + m.uuid)
+    assert m.beat()[0] == 200
+    own = process_of(h1, "array:a")
+    attached(m, own)
+    [session] = admin.get("/sessions")["sessions"]
+    beat = {"instance": "cafe", "epoch": session["epoch"] or 0}
+    path = "/sessions/" + session["id"]
+    assert own.call("POST", path + "/heartbeat", beat)[0] == 200
+    assert own_disk.call("POST", path + "/heartbeat", beat)[0] == 403
+    lines = [x for x in admin.get("/audit")["audit"] if x["who"] == "h1"]
+    assert {(x["action"], x["subject"], x.get("process")) for x in lines
+            if x["status"] < 300} == {
+        ("POST /arrays/{name}/sessions", "a", "array:a"),
+        ("POST /nodes/{name}/certificate", "h1, array:a", None),
+        ("POST /nodes/{name}/certificate", f"h1, disk:{m.uuid}", None)}
+    admin.call("DELETE", "/nodes/h1/certificate", expect=200)
+    assert own.call("POST", path + "/heartbeat", beat)[0] == 401
+    assert m.beat()[0] == 401
+
+
+def test_certificates_of_processes(weftd, admin):
+    """Names of processes are asked for by the node, and well-formed; each process has its
+    own number of certificates.  weftd knows them after a restart."""
+    node = enrolled(admin, "h1")
+    path = "/nodes/h1/certificate"
+    for uri in ["URI:weft:disk:x", "URI:weft:array:", "URI:weft:array:A", "URI:weft:node:h1",
+                "URI:https://h1/", "URI:weft:array:" + "a" * 64,
+                "URI:weft:array:a,URI:weft:array:b"]:
+        status, reply = node.call("POST", path, {"csr": node.csr("DNS:h1," + uri)})
+        assert status == 422 and reply["field"] == "csr", (uri, reply)
+    token = node_token(admin, "h2")["token"]
+    h2 = Node(weftd, "h2")
+    status, reply = h2.enroll(token, h2.csr("DNS:h2,URI:weft:array:a"))
+    assert status == 422 and reply["field"] == "csr", reply
+    h2.enroll(token, expect=201)
+    csr = node.csr("DNS:h1,URI:weft:array:b")
+    said = [node.call("POST", path, {"csr": csr})[0] for _ in range(33)]
+    assert said == [201] * 32 + [409]
+    p = process_of(node, "array:a")
+    assert h2.call("POST", path, {"csr": csr})[0] == 403
+    assert p.call("POST", path, {"csr": csr})[0] == 403
+    weftd.stop()
+    weftd.start()
+    assert p.call("GET", "/status")[0] == 403
+    assert p.call("GET", "/arrays/a/service")[0] == 404
+    assert node.call("POST", path, {"csr": csr})[0] == 409
+    assert node.call("POST", path, {"csr": node.csr()})[0] == 201
+    assert node.call("GET", "/status")[0] == 200
+
+
 FOREIGN = ["nbd://10.99.0.66:10810", "nbds://127.0.0.1:10810", "nbds://10.99.0.1:10810",
            "nbds://localhost", "nbds://h2:10810", "nbd://127.0.0.1:10999",
            "nbds+unix:///?socket=/run/weft/a.sock", "nbds://10.99.0.66@10.99.0.1",
@@ -609,8 +952,8 @@ FOREIGN = ["nbd://10.99.0.66:10810", "nbds://127.0.0.1:10810", "nbds://10.99.0.1
 
 
 def test_addresses_of_others(weftd, admin):
-    """A node says where it is reached: at its own addresses alone, with TLS.  Else its
-    word would send an array process to its own host's servers."""
+    """A node reports only its own addresses, with TLS. Otherwise its report would send an
+    array process to its own host's servers."""
     h = enrolled(admin, "h1", ["10.99.0.66", "fd00::66"])
     m = SecureMember(h, 1)
     own = ["nbds://10.99.0.66:10810", "nbds://h1", "nbds://[fd00::66]:10810/"]
@@ -759,7 +1102,7 @@ def test_nodes_work_in_the_audit_trail(weftd, admin):
         ("POST /arrays/{name}/sessions", "a, takeover", 404)]
     assert set(lines[:-2]) <= {made, (*made[:2], 409)}
     assert 15 < lines.count(made) <= 20
-    # What was done is summed up, and none of it is forgotten by a kill.
+    # Equal lines are counted together, and a kill forgets none of them.
     def times():
         return sum(a["times"] for a in admin.get("/audit?limit=1000")["audit"]
                    if (a["action"], a["subject"], a["status"]) == made)
@@ -770,7 +1113,7 @@ def test_nodes_work_in_the_audit_trail(weftd, admin):
 
 
 def test_revoked(weftd, admin):
-    """At once, and the poll that waits is told nothing more."""
+    """At once, and the waiting poll gets nothing further."""
     node = enrolled(admin, "h1")
     m = SecureMember(node, 1)
     m.beat()
@@ -778,7 +1121,7 @@ def test_revoked(weftd, admin):
 
     def poll():
         begin = time.monotonic()
-        while m.beat(wait_ms=5000)[0] == 200:  # at its end, it is told nothing
+        while m.beat(wait_ms=5000)[0] == 200:  # at its end, it gets nothing
             held.append(time.monotonic() - begin)
             begin = time.monotonic()
     thread = threading.Thread(target=poll)

@@ -1,8 +1,8 @@
-"""weftd's database from one version to the next, and its jobs and log after that; and
-what a whole Weft of before has left.
+"""weftd's database from one version to the next, and its jobs and log after that; and the
+files of a whole earlier Weft.
 
-Pass: what an older weftd wrote is read, and says so to the older one; what a
-newer one wrote is refused and left as it is.
+Pass: An older weftd's database is read, and then marked so that the older one refuses it.  A
+newer weftd's database is refused and left unchanged.
 """
 
 import json
@@ -28,7 +28,7 @@ def version(weftd):
 
 
 def as_version_1(weftd):
-    """Of all that there is, what weftd's first version knew: it said all in its
+    """Keeps only the records that weftd's first version knew: it put everything into its
     events."""
     sql(weftd, ["DELETE FROM record WHERE kind NOT IN "
                 "('cluster', 'disk', 'array', 'session', 'event')"],
@@ -49,7 +49,7 @@ def test_from_version_1(weftd, array):
     assert weftd.get("/arrays/a")["uuid"] == arrays[0]["uuid"]
     weftd.stop()
     assert version(weftd) == 2  # 1 refuses it
-    # What is in the log is not there twice.
+    # No line is in the log twice.
     weftd.start()
     ids = [line["id"] for line in weftd.get("/log?limit=1000")["log"]]
     assert ids == sorted(set(ids), reverse=True)
@@ -106,9 +106,9 @@ BLOCK, WRITTEN = 4096, 8 << 20
 
 
 def test_of_before_lists(cluster):
-    """Files of the Weft before arrays had lists of nodes: raid-x over three members, one
-    of them killed, and some blocks written anew since; then all was killed, with the
-    array attached."""
+    """Files of the Weft before arrays had lists of nodes: raid-x over three members, one of
+    them killed, and some blocks written again since; then all was killed, with the array
+    attached."""
     c = cluster(members=3, size="32M", unit="64K")
     c.terminate("array")
     c.kill("weftd", "m0", "m1", "m2")

@@ -1,9 +1,8 @@
 """weftctl against a real cluster: its command line, status, disk, array and
 map; their JSON, errors and exit statuses.
 
-Topology: one devcluster for each test.  Pass: what weftctl says agrees with
-what weftd says and with what lies on the disks; an error is one line that
-names the thing, and changes nothing.
+Topology: one devcluster for each test.  Pass: weftctl's output agrees with weftd and with the
+bytes on the disks; an error is one line that names the thing, and changes nothing.
 """
 
 import os
@@ -271,7 +270,7 @@ def test_array_create_and_rm(cluster, ctl):
     assert [m["disk"] for m in array["members"]] == [
         uuids[2], uuids[0], uuids[3], uuids[1]]
 
-    # What is taken can't be taken again.
+    # A used disk can't be used again.
     line = w("array", "create", "more", "--yes", *named, status=REFUSED)
     assert "data" in line
     w(*create, *named, "--yes", status=REFUSED)
@@ -354,7 +353,7 @@ def test_rm_of_an_attached_array(cluster, ctl):
 @pytest.mark.parametrize("layout", ["raid-x", "raid-10", "chained", "rotated",
                                     "raid-1", "raid-0"])
 def test_map_tells_where_bytes_are(cluster, ctl, seed, layout):
-    """What is written at an offset lies on the disks where map says."""
+    """Data written at an offset is on the disks where map says."""
     c = cluster(members=4, size="16M", layout=layout, unit="64K")
     w = ctl(c)
     size = c.get("/api/v1/arrays/a")["size"]

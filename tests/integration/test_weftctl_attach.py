@@ -24,6 +24,11 @@ from wefttest import Process, Stopwatch, digest, eventually, run
 MIB = 1 << 20
 
 
+def read(path):
+    with open(path, encoding="ascii") as f:
+        return f.read().strip()
+
+
 def session(c):
     return c.get("/api/v1/arrays/a")["session"]
 
@@ -88,7 +93,7 @@ def test_attach_starts_an_array_process(cluster, ctl, tmp_path):
 
     assert w("detach", "a") == "array a: detached\n"
     assert not process.alive()
-    # The kernel lets it go when nobody has it open, be it to look what it is.
+    # The kernel releases it when no process has it open, even one that only probes it.
     eventually(lambda: device not in run("losetup", "-a").stdout)
     assert session(c) is None
     assert "not attached it" in w("detach", "a", status=FAILED)
@@ -101,11 +106,14 @@ def test_attach_starts_an_array_process(cluster, ctl, tmp_path):
 
 
 def test_partitions(cluster, ctl, tmp_path):
-    """As of any disk: they appear, are there again, and one that is mounted is in use."""
+    """As on any disk: partitions appear, are there again, and a mounted one is in use."""
     c = cluster(members=3, size="64M")
     w = ctl(c)
     mnt = str(tmp_path / "mnt")
     device = w("attach", "a", "--fuse").strip()
+    assert run("blockdev", "--getss", device).stdout == "512\n"
+    # A kernel that knows partition tables finds them by itself then.
+    assert read(f"/sys/block/{os.path.basename(device)}/loop/partscan") == "1"
     with open(device, "r+b") as f:
         f.seek(446)
         f.write(struct.pack("<B3xB3xII", 0, 0x83, 2048, 65536))
@@ -172,7 +180,7 @@ def test_print_uri(cluster, ctl):
     w = ctl(c)
     size = c.get("/api/v1/arrays/a")["size"]
 
-    # One that runs: found, and nothing is recorded.
+    # A running process is found, and nothing is recorded.
     assert w("attach", "a", "--print-uri").strip() == c.nbd
     assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
 
@@ -213,7 +221,7 @@ def test_read_only(cluster, ctl, tmp_path):
 
 
 def test_shared(cluster, ctl, tmp_path):
-    """By way of the array's service: whoever serves it may go meanwhile."""
+    """Through the array's service: the serving process may fail meanwhile."""
     c = cluster(members=3, size="64M")
     w = ctl(c)
     s = Served(c)
@@ -269,7 +277,7 @@ def ocfs2(file):
     (ocfs2, None), (lambda f: None, None)],
     ids=["ext4", "partition", "xfs", "swap", "ocfs2", "blank"])
 def test_shared_of_one_hosts_file_system(cluster, ctl, tmp_path, make, found):
-    """What two hosts would destroy is not attached, unless they say so."""
+    """A content that two hosts would destroy is not attached, unless forced."""
     image = tmp_path / "image"
     with open(image, "wb") as f:
         f.truncate(64 << 20)
@@ -353,7 +361,7 @@ def test_attach_at_the_same_time(cluster, ctl):
 
 
 def test_attach_with_a_member_out(cluster, ctl):
-    """What the others have is all there, and the member comes back to it."""
+    """The other members' data is all there, and the member is caught up."""
     c = cluster(members=4, size="32M", io_timeout=2000)
     w = ctl(c)
     h = connected(c.nbd)
@@ -374,7 +382,7 @@ def test_attach_with_a_member_out(cluster, ctl):
 
 
 def test_attach_survives_the_death_of_the_array_process(cluster, ctl):
-    """kill -9 of the nbdkit that attach started: attach again makes it anew."""
+    """kill -9 of the nbdkit that attach started: the next attach starts another one."""
     c = cluster(members=3, size="32M")
     w = ctl(c)
     c.terminate("array")
@@ -416,8 +424,8 @@ def reads(device):
 
 
 def test_attach_after_an_eviction(cluster, ctl, tmp_path):
-    """What is attached answers no I/O: attach makes it anew, but not under a file
-    system that is mounted."""
+    """The attached device answers no I/O: attach replaces it, but not under a mounted file
+    system."""
     c = cluster(members=3, size="64M")
     w = ctl(c)
     c.terminate("array")
@@ -511,7 +519,7 @@ def test_detach_after_the_death_of_nbdfuse(cluster, ctl):
     # Another's device may have its number by now: so it is known by its file.
     assert w.env["WEFT_RUN_DIR"] not in run("losetup", "-a").stdout
     assert w.env["WEFT_RUN_DIR"] not in open("/proc/mounts").read()
-    # weftd being away is no reason not to detach.
+    # detach works without weftd, too.
     w("attach", "a", "--fuse")
     assert w.env["WEFT_RUN_DIR"] in run("losetup", "-a").stdout
     c.kill("weftd")
@@ -550,7 +558,7 @@ def test_each_attaches_all(cluster, ctl):
         assert shown["shared"] and shown["conflicts"] >= 3
         assert "h1" in w("array", "leases", "a")
 
-        # Again it is the same; what is another is refused.
+        # The same command gives the same device; other options are refused.
         assert w(*shared).strip() == device
         line = w("attach", "a", "--node", "h2", status=FAILED)
         assert "beside other hosts" in line and "detach" in line
@@ -605,7 +613,7 @@ def test_each_attaches_a_part(cluster, ctl):
     assert h.pread(4096, 0) == bytes(4096)
     h.shutdown()
 
-    # Again it is the same; what is another is refused.
+    # The same command gives the same device; other options are refused.
     assert h1("attach", "a", "--part", "0+8M", "--print-uri", "--node",
               "h1").strip() == first
     line = h1("attach", "a", "--part", "0+4M", "--node", "h1", status=FAILED)

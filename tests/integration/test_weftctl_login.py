@@ -1,4 +1,4 @@
-"""weftctl and who it is: setup, login, tokens, users, configuration, TLS.
+"""weftctl and its user: setup, login, tokens, users, configuration, TLS.
 
 Topology: one weftd that wants a login, and weftctl with a home of its own.
 Pass: a secret is taken from files and the terminal only, is kept for nobody
@@ -19,7 +19,7 @@ import pytest
 from certificates import Authority
 from weftctlproc import FAILED, OK, REFUSED, UNREACHABLE, USAGE, Ctl
 from weftdactors import Weftd
-from weftdlogin import weftd
+from weftdlogin import code_of, weftd
 from wefttest import eventually, run
 
 PASSWORD = "correct horse battery"
@@ -70,6 +70,9 @@ def test_setup_and_login(weftd, tmp_path):
                        "--password-file", password)
     assert not url.exists()
     assert "weftctl login" in p("whoami")
+    device = p.kept.with_name("device-root")
+    known = device.read_text()
+    assert stat.S_IMODE(device.stat().st_mode) == 0o600
 
     wrong = p.secret("wrong", PASSWORD + "!")
     p("login", "--user", "root", "--password-file", wrong, status=REFUSED)
@@ -77,6 +80,7 @@ def test_setup_and_login(weftd, tmp_path):
     p("login", "--password-file", password, status=USAGE)
     assert not p.kept.exists()
     p("login", "--user", "root", "--password-file", password)
+    assert device.read_text() == known
     assert stat.S_IMODE(p.kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(p.kept.parent.stat().st_mode) == 0o700
     assert "(admin), by token" in p("whoami")
@@ -207,6 +211,97 @@ def test_users_and_tokens(weftd, admin):
         assert secret not in everything
 
 
+def test_second_factor(weftd, admin):
+    """Its secret is shown once, and a code of it is asked for on the terminal."""
+    def turn_on():
+        said = admin("user", "totp", "root", "on")
+        secret = re.search(r"secret=([A-Z2-7]{32})&", said)[1]
+        assert said.count(secret) == 2 and "otpauth://totp/Weft:root?" in said
+        return secret
+
+    secret = turn_on()
+    assert re.search(r"^root +admin +\d+ +yes ", admin("user", "ls"), re.MULTILINE)
+    admin("user", "totp", "root", "of", status=USAGE)
+    assert "second factor" in admin("user", "totp", "root", "off", status=REFUSED)
+    status, said = admin.on_terminal("user", "totp", "root", "off", answer=code_of(secret))
+    assert status == OK and "Code of the second factor:" in said, said
+    secret = turn_on()
+    login = ("login", "--user", "root", "--password-file", admin.password)
+    assert "has a second factor" in admin(*login, status=REFUSED)
+    assert "root (admin)" in admin(*login, "--code", code_of(secret))
+    assert secret not in weftd.log.read_text() + admin("audit")
+
+
+def test_the_audit_log(weftd, admin, tmp_path):
+    """The file also has lines from before the log was configured, and lines that a killed
+    weftd had not written.  A manipulated log is refused at its first wrong line."""
+    log, old = tmp_path / "audit.log", tmp_path / "audit.log.1"
+
+    def lines(*files):
+        """The whole lines: weftd may be writing one."""
+        return [json.loads(x) for f in files for x in f.read_text().splitlines(True)
+                if x.endswith("\n")]
+
+    def done(count, *files):
+        eventually(lambda: log.exists() and len(lines(*files or [log])) >= count,
+                   what=f"{count} lines")
+        trail = admin.json("audit")["audit"][::-1]
+        assert [(x["id"], x["action"]) for x in lines(*files or [log])] == \
+            [(x["id"], x["action"]) for x in trail]
+
+    count = len(admin.json("audit")["audit"])
+    weftd.extra = ["--audit-log", str(log)]
+    weftd.restart(kill=True)
+    done(count)
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    admin("token", "add", "ci")
+    done(count + 1)
+    weftd.kill()  # a torn line
+    log.write_bytes(log.read_bytes()[:-50])
+    assert "cut off" in admin("audit", "verify", log, status=FAILED)
+    weftd.start()
+    done(count + 1)
+    assert f"1 to {count + 1} are whole" in admin("audit", "verify", log)
+
+    # Rotation.
+    log.rename(old)
+    weftd.process.send_signal(signal.SIGHUP)
+    eventually(log.exists, what="a new file")
+    admin("token", "rm", "ci", "--yes")
+    done(count + 2, old, log)
+    assert f"1 to {count + 2} are" in admin("audit", "verify", old, log)
+    assert f"{count + 2} to {count + 2}" in admin("audit", "verify", log)
+    assert "missing at its end" in admin("audit", "verify", old, status=FAILED)
+
+    # Each kind of tampering is named.
+    good = old.read_text().splitlines(keepends=True)
+    for evil, said in [
+            ([good[0].replace("200", "201").replace("POST", "GET"), *good[1:]], "line 1"),
+            ([good[0], *good[2:]], "line 2"),
+            ([good[1], good[0], *good[2:]], "line 2"),
+            ([*good[:2], good[2][:40] + "\n"], "line 3"),
+            (good[:-1], "line 1: number")]:
+        old.write_text("".join(evil))
+        assert said in admin("audit", "verify", old, log, status=FAILED)
+    old.write_text("".join(good))
+    kept = log.read_text()
+    log.write_text("")
+    assert "missing at its end" in admin("audit", "verify", old, log, status=FAILED)
+    log.write_text(kept)
+
+    # A line that can't be written is reported, and not lost.
+    log.unlink()
+    log.mkdir()
+    weftd.process.send_signal(signal.SIGHUP)
+    admin("token", "add", "late")
+    eventually(lambda: "cannot be written" in admin("status"), what="the verdict")
+    log.rmdir()
+    eventually(lambda: log.exists() and len(lines(log)) == 1, what="the line")
+    log.write_text(kept + log.read_text())
+    assert f"1 to {count + 3} are" in admin("audit", "verify", old, log)
+    eventually(lambda: "cannot be written" not in admin("status"), what="the verdict")
+
+
 def test_a_viewer_logs_in_too(weftd, admin, tmp_path):
     password = admin.secret("bobs", "another long password")
     admin("user", "add", "bob", "--role", "viewer", "--password-file", password)
@@ -216,7 +311,7 @@ def test_a_viewer_logs_in_too(weftd, admin, tmp_path):
     bob("status")
     bob("user", "ls", status=REFUSED)
 
-    # The own password, by who knows it.
+    # A user can change the own password only with the current one.
     new = admin.secret("bobs-new", "yet another password")
     said = bob("user", "set", "bob", "--password-file", new, status=REFUSED)
     assert "weftctl user password" in said
@@ -225,13 +320,53 @@ def test_a_viewer_logs_in_too(weftd, admin, tmp_path):
     bob("user", "password", "bob", "--password-file", new, status=USAGE)
     bob("user", "password", "root", "--password-file", new, "--current-file",
         password, status=REFUSED)
+    known = bob.kept.with_name("device-bob").read_text()
     assert "bob" in bob(*own, password)
+    assert bob.kept.with_name("device-bob").read_text() == known
     assert bob.json("whoami")["role"] == "viewer"  # the token is as good
     assert [u["logins"] for u in admin.json("user", "ls")["users"]] == [0, 0]
     bob("login", "--user", "bob", "--password-file", password, status=REFUSED)
     bob("login", "--user", "bob", "--password-file", new)
     bob("logout")
     assert not bob.kept.exists()
+
+
+def test_two_users_share_a_home(weftd, admin):
+    """Each stays a device that weftd knows, however often the other logs in."""
+    device = admin.kept.with_name("device-root")
+    known = device.read_text()
+    password = admin.secret("anns", PASSWORD)
+    admin("user", "add", "ann", "--role", "viewer", "--password-file", password)
+    for user in ("ann", "root", "ann", "root"):
+        admin("login", "--user", user, "--password-file", password)
+    assert device.read_text() == known
+    assert device.with_name("device-ann").exists()
+
+
+@pytest.mark.parametrize("foreign", ["home", ".config", ".config/weft", "link"])
+def test_another_users_home(weftd, admin, tmp_path, foreign):
+    """Root writes and removes nothing where that user could put a link."""
+    folder = admin.home / ".config/weft"
+    target = tmp_path / "target"
+    target.mkdir()
+    if foreign == "link":
+        folder.rename(target / "weft")
+        admin.kept = target / "weft/token"
+        folder.symlink_to(target / "weft")
+        os.chown(folder, 65534, 65534, follow_symlinks=False)
+    else:
+        place = admin.home if foreign == "home" else admin.home / foreign
+        os.chown(place, 65534, 65534)
+    before = sorted(p.name for p in admin.kept.parent.iterdir())
+    text = admin.kept.read_text()
+    said = admin("login", "--user", "root", "--password-file", admin.password,
+                 status=FAILED)
+    assert "belongs to user 65534" in said and "set HOME" in said
+    assert sorted(p.name for p in admin.kept.parent.iterdir()) == before
+    assert admin.kept.read_text() == text
+    assert len(admin.json("user", "ls")["users"]) == 1
+    admin("logout")
+    assert admin.kept.read_text() == text
 
 
 def test_report_holds_no_secret(weftd, admin, tmp_path):
@@ -285,8 +420,8 @@ def test_a_report_that_is_ended_leaves_nothing(weftd, admin, tmp_path, how):
 
 
 def test_tls(tmp_path):
-    """By its certificate authority weftd is verified, and nothing is said to
-    one that is not."""
+    """weftctl verifies weftd by its certificate authority, and sends nothing to an unverified
+    server."""
     with Weftd(tmp_path, "--listen", "0.0.0.0:0", login=True) as w:
         plain, far = w.url_file.read_text().split()
         url = far.replace("0.0.0.0", "127.0.0.1")

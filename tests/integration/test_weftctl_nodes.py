@@ -1,8 +1,7 @@
 """weftctl and what may cost something: nodes, sessions, preflights, questions.
 
-Topology: a weftd with members and hosts that are played (weftdactors.py), and
-weftctl.  Pass: what is shown before is weftd's own preflight, nothing is done
-without a yes, and then what was said is done.
+Topology: a weftd with played members and hosts (weftdactors.py), and weftctl.  Pass: weftctl
+shows weftd's own preflight first, acts only after a yes, and then does what it showed.
 """
 
 import json
@@ -24,7 +23,7 @@ def preflight(weftd, method, path, body=None):
 
 
 def state(weftd):
-    """What an action may change."""
+    """The state that an action may change."""
     return {
         "members": [[(m["state"], m["disk"]) for m in a["members"]]
                     for a in weftd.get("/arrays")["arrays"]],
@@ -227,12 +226,12 @@ def test_array_service(weftd, array, ctl):
     ctl("array", "service", "a", "--on", "h1", "--dry-run", status=USAGE)
     assert weftd.get("/arrays/a")["service"] is None
     assert "weft-service@a" in ctl("array", "service", "a", "--on", "h0,h1,n1")
-    assert "nobody serves it" in ctl("array", "service", "a")
+    assert "no node serves it" in ctl("array", "service", "a")
     h = host(weftd, mode="service")
     h.attach()
     h.start()
     said = ctl("array", "service", "a")
-    assert "served by node h0" in said and "survives" in said
+    assert "served by node h0" in said and "survive" in said
     rows = {row.split()[0]: row for row in said.splitlines()[-3:]}
     assert rows["n1"].endswith("yes") and rows["h1"].endswith("no")
     assert "h0" in ctl("array", "show", "a")
@@ -247,8 +246,8 @@ def test_array_service(weftd, array, ctl):
 
 
 def test_changed_meanwhile(weftd, array, ctl, tmp_path):
-    """Between the question and its answer somebody else gives the array a
-    spare: what was shown is not what would be done, so nothing is."""
+    """Between the question and its answer another administrator gives the array a spare: the
+    shown effect is no longer the real one, so nothing is done."""
     spare = members(weftd, 5)[4]
     with ctl.terminal("array", "rm", "a") as t:
         t.until("Type a to go on")

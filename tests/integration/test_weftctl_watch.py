@@ -1,9 +1,9 @@
 """weftctl for those who watch: status --check, events, wait, history, and the
 shell's completion.
 
-Topology: a weftd with members and hosts that are played (weftdactors.py), and
-weftctl.  Pass: what it prints is what weftd knows, no event is missed over a
-restart of weftd, and it ends with the status that was promised.
+Topology: a weftd with played members and hosts (weftdactors.py), and weftctl.  Pass: the
+output is weftd's state, no event is missed over a restart of weftd, and it ends with the
+documented status.
 """
 
 import json
@@ -122,7 +122,7 @@ def test_follow_over_a_restart(weftd, array, ctl):
         weftd.restart(kill=True)
         said = len(array[3].said)
         ctl("array", "set", "a", "--spare-after", "30")
-        # Who was not heard of since weftd's start is not heard of again.
+        # A disk that weftd has not heard since its start makes no "heard again" event.
         eventually(lambda: any(s == 200 for s, _ in array[3].said[said:]))
         array[3].stop()
         eventually(lambda: not weftd.get("/nodes/n3")["alive"])
@@ -229,7 +229,7 @@ def test_history(weftd, array, ctl):
 
 
 def completed(ctl, line, env=None):
-    """What bash offers for a line, sourced as it is installed."""
+    """bash's completions for a line, with the script sourced as installed."""
     script = f"""
         . '{SOURCE}/completion/weftctl'
         complete -p weftctl >/dev/null || exit 9
@@ -278,7 +278,7 @@ def test_completion_of_live_names(weftd, array, ctl):
     assert completed(ctl, "weftctl wait array a in") == ["in-sync"]
     assert completed(ctl, "weftctl wait node n1 ") == ["alive", "silent",
                                                       "drained"]
-    # Without a weftd there is nothing to offer, and nothing is said.
+    # Without a weftd there are no completions, and no messages.
     assert completed(ctl, "weftctl array show ",
                      {"WEFT_ADMIN": "http://127.0.0.1:1"}) == []
     assert completed(ctl, f"weftctl --admin {weftd.url} array show ",
@@ -323,6 +323,38 @@ HOSTILE = [";>canary", "&>canary", "|tee canary", "$(>canary)", "`>canary`",
            "\\\n>canary", "()(>canary)", "<(>canary)", "{a,b};>canary", ">canary",
            "#\t>canary", "*", "?", "[a-z]", "~", "!!", "\x1b[2J", "\x16\r>canary\r",
            "\u2028>canary", "\u00a0>canary"]
+
+
+# Characters that a terminal takes as orders, and marks that turn the direction of writing; not
+# NUL.
+ORDERS = "".join(map(chr, [*range(1, 0x20), *range(0x7f, 0xa0), 0x61c, 0x200e, 0x200f,
+                           *range(0x202a, 0x202f), *range(0x2066, 0x206a)]))
+
+
+def test_what_is_printed_gives_no_orders(tmp_path, weftd, ctl):
+    """A node calls its disk by what a terminal would obey: it is shown as "?", and in
+    JSON escaped.  The scripts show it so, too."""
+    odd = "".join(c for c in ORDERS if c >= "\x80")
+    m = Member(weftd, 5)
+    status, reply = weftd.call("POST", m.path, {
+        **m.body(), "path": f"/dev/a{odd}\u00e9", "state": "failed",
+        "reason": f"gone {ORDERS}"})
+    assert status == 200, reply
+    shown = "/dev/a" + "?" * len(odd) + "\u00e9"
+    said = ""
+    for words in (["disk", "ls"], ["status"], ["events"], ["node", "show", "n5"]):
+        for json_too in ([], ["--json"]):
+            said += ctl(*words, *json_too)
+    assert shown in said
+    assert any(d["path"] == f"/dev/a{odd}\u00e9"  # JSON loses nothing
+               for d in ctl.json("disk", "ls")["disks"])
+    assert not set(said) & set(ORDERS) - {"\n"}
+    text = "".join(chr(c) for c in range(1, 0x110000) if not 0xd800 <= c < 0xe000)
+    (tmp_path / "text").write_text(text.replace("\n", ""), newline="")
+    with open(tmp_path / "text") as f:
+        p = run("sh", "-c", f". '{SOURCE}/scripts/weft-lib.sh'; plain", stdin=f)
+    assert p.stdout == "".join("?" if c in ORDERS else c
+                               for c in text if c != "\n")
 
 
 def test_a_hostile_name_completes_harmlessly(tmp_path, weftd, ctl):

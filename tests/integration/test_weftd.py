@@ -1,9 +1,9 @@
-"""weftd: what it knows, decides, and finds again.
+"""weftd: its knowledge and decisions, and what a restart finds again.
 
-Topology: one weftd; members and hosts are played (weftdactors.py).  Causes:
-restarts and kill -9 at any time, silence, double use, members that do not
-confirm, an old, damaged or unwritable database, bad input.  Pass: what was
-answered is still so afterwards, and what is refused changes nothing.
+Topology: one weftd; members and hosts are played (weftdactors.py). Causes: restarts and kill
+-9 at any time, silence, double use, members that do not confirm, an old, damaged or unwritable
+database, bad input.  Pass: every acknowledged change is still there afterwards, and a refused
+call changes nothing.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def test_registration(weftd):
 
 
 def test_load_beyond_reason(weftd):
-    """What is shown of it is never negative."""
+    """The shown load is never negative."""
     m = Member(weftd, 0)
     for cpu in (0.25, 2e12, 1e300):
         m.load["cpu"] = cpu
@@ -242,10 +242,10 @@ def test_attach(weftd, array):
     assert all(d.header["min_epoch"] >= m["epoch"] for d in array)
     tokens = {t for d in m["members"] for t in d["tokens"].values()}
     assert len(tokens) >= 4
-    # Whoever did not hear the answer asks again, and gets the same one.
+    # A host that did not get the answer asks again, and gets the same one.
     assert h.attach() == (201, r)
     h.start()
-    # A second one is told who it is.
+    # A second host gets the holder's name.
     status, r = host(weftd, "h1").attach()
     assert (status, r["code"]) == (409, "held")
     assert r["holder"]["node"] == "h0" and r["holder"]["pid"] == 42
@@ -273,7 +273,7 @@ def test_takeover_after_silence(weftd, array):
     assert new.attach()[1]["code"] == "held"
     begin = time.monotonic()
     old.stop()
-    # Who asks just after the death is told soon that it may have happened.
+    # A host that asks just after the death hears soon that the holder may be dead.
     watch = Stopwatch()
     status, r = new.attach()
     assert r["code"] == "held" and 0 < r["retry_after_ms"] <= 10000
@@ -303,7 +303,7 @@ def test_takeover_after_silence(weftd, array):
 
 @contextlib.contextmanager
 def slow_store(weftd):
-    """Whatever is stored takes 0.6 s, and there is always something to store."""
+    """Every store takes 0.6 s, and there is always something to store."""
     over = threading.Event()
 
     def store():
@@ -328,7 +328,7 @@ def slow_store(weftd):
 
 
 def test_slow_store(weftd, array):
-    """Who lives is not silent for it; who is dead is replaced all the same."""
+    """A live one does not count as silent because of that; a dead one is replaced anyway."""
     old, new = host(weftd, "old").start_attached(), host(weftd, "new")
     with slow_store(weftd):
         time.sleep(TTL_SESSION + 2)
@@ -385,7 +385,7 @@ def test_second_loss(weftd, array):
     h.attach()
     array[0].stop()
     h.lost(0)
-    array[1].stop()  # one that answers is given back to the writer at once
+    array[1].stop()  # a member that answers is given back to the writer at once
     status, r = h.lost(1)
     assert (status, r["code"]) == (409, "last-copy") and "1" in r["detail"]
     a = weftd.get("/arrays/a")
@@ -405,7 +405,7 @@ def test_attach_waits_for_confirmation(weftd, array):
     eventually(lambda: weftd.get("/arrays/a")["waits_for"])
     assert "confirm" in weftd.get("/arrays/a")["waits_for"]
     assert weftd.get("/sessions")["sessions"] == []
-    # What was prepared outlives weftd, and is done when the member is.
+    # A prepared change survives a restart of weftd, and is committed when the member confirms.
     weftd.kill()
     thread.join()
     weftd.start()
@@ -479,8 +479,8 @@ def test_everything_is_found_again(weftd, array):
 
 
 def test_kill_at_any_time(weftd, seed):
-    """weftd is killed at random moments of an administrator's work; whatever
-    was answered must be so afterwards."""
+    """weftd is killed at random moments of an administrator's work; every acknowledged change
+    must be there afterwards."""
     rng = random.Random(seed)
     ms = members(weftd)
     stop = threading.Event()
@@ -617,8 +617,8 @@ def test_damaged_database(weftd, array, damage):
 
 
 def test_full_disk(weftd):
-    """A store that cannot write ends weftd with one line; what was answered
-    before is there afterwards."""
+    """A store that cannot write ends weftd with one line; every change acknowledged before is
+    there afterwards."""
     weftd.stop()
     weftd.start(under=["prlimit", f"--fsize={1 << 20}"])
     ms = [Member(weftd, i) for i in range(3)]

@@ -1,8 +1,8 @@
 """weftd's stream of events.
 
-Topology: one weftd with played members and hosts.  Pass: every change is told
-once, in order, also to a listener that comes back after weftd was killed, and
-the store of events is bounded.
+Topology: one weftd with played members and hosts.  Pass: every change makes one event, in
+order, also for a listener that returns after weftd was killed, and the store of events is
+bounded.
 """
 
 import sqlite3
@@ -94,7 +94,7 @@ def test_events_resume(weftd):
             assert got == (i, kind, data)
         e.close()
         weftd.restart(kill=True)
-    # What is not known, or from the future, begins anew.
+    # An unknown id, or one from the future, starts over with a snapshot.
     for last in (ids[-1] + 100000, "abc", -1):
         e = Events(weftd, last)
         assert e.next()[1] == "snapshot"

@@ -1,4 +1,4 @@
-"""weftd as an HTTP server: what it refuses before anything else sees it.
+"""weftd as an HTTP server: requests that it refuses before any other code sees them.
 
 Topology: one weftd.  Causes: foreign hosts and origins, bodies too long or
 too deep, of another type or no JSON, noise, paths that lead out of the page's
@@ -72,6 +72,19 @@ def test_host_header(weftd, name, fine):
         assert r.status in (400, 403)
 
 
+def test_the_page_of_localhost(weftd):
+    """That name stands for ::1, too, where another user may listen on the same port: so
+    no page stays there."""
+    for name, to in [("localhost", ""), ("LocalHost:7380", ":7380"),
+                     ("localhost:65535", ":65535"), ("127.0.0.1", None)]:
+        for path in ("/", "/login.html", "/nix", "//evil.example/x", "/" + "x" * 4000):
+            r, _ = request(weftd, "GET", path, Host=name)
+            at = path if len(path) <= 200 else "/"
+            assert r.headers["Location"] == (
+                None if to is None else f"http://127.0.0.1{to}{at}")
+            assert (r.status == 307) == (to is not None)
+
+
 def test_no_host_header(weftd):
     answer = raw(weftd, b"GET /api/v1/status HTTP/1.0\r\n\r\n")
     assert b" 200 " not in answer.split(b"\r\n")[0]
@@ -122,7 +135,23 @@ AMBIGUOUS = [
     ("Content-Length: 0x2", "{}"), ("Content-Length: -2", "{}"), ("Content-Length:", ""),
     ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", CHUNKS),
     ("Transfer-Encoding: identity", "{}"), ("Transfer-Encoding: gzip, chunked", CHUNKS),
-    ("Transfer-Encoding: xchunked", CHUNKS)]
+    ("Transfer-Encoding: xchunked", CHUNKS),
+    ("Host: 127.0.0.1\r\nContent-Length: 2", "{}"),
+    # civetweb has 64 places for headers, and drops those that follow.
+    ("".join(f"X-{i}: a\r\n" for i in range(64)) + "Content-Length: 2", "{}"),
+    # civetweb itself refuses these lines.
+    ("X\r\nContent-Length: 2", "{}"), ("X: a\r\n\tb\r\nContent-Length: 2", "{}"),
+    ("X: a\0b\r\nContent-Length: 2", "{}"), ("X: a\rContent-Length: 2", "{}"),
+    ("X\xe9: a\r\nContent-Length: 2", "{}"), ("X y: a\r\nContent-Length: 2", "{}")]
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\n"])
+def test_many_headers(weftd, end):
+    """As many as weftd accepts, with each end of a line that HTTP allows."""
+    for more, status in ((61, b"200"), (62, b"400")):
+        lines = ["GET /api/v1/status HTTP/1.1", "Host: 127.0.0.1", "Connection: close",
+                 *(f"X-{i}: a" for i in range(more))]
+        assert raw(weftd, (end.join(lines) + 2 * end).encode())[9:12] == status
 
 
 @pytest.mark.parametrize("call", ["POST /api/v1/arrays", "GET /api/v1/status",
@@ -219,7 +248,7 @@ def test_files(weftd):
     assert (SOURCE / "admin-ui" / "index.html").read_bytes() == page
 
 
-def test_many_long_polls(weftd):
+def test_many_long_polls(all_threads, weftd):
     """As many members wait at once as a big cluster has, and a person still
     gets an answer."""
     ms = [Member(weftd, i % 200) for i in range(250)]

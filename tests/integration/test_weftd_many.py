@@ -11,6 +11,7 @@ from wefttest import eventually
 
 HOSTS, DISKS, SESSIONS = 64, 512, 100
 ARRAYS = DISKS // HOSTS
+pytestmark = pytest.mark.usefixtures("all_threads")
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_long_polls(weftd, load):
                              "rw" if i < ARRAYS else "ro")
                 for i in range(SESSIONS)]
 
-    # Who asks meanwhile is answered, though nobody else is.
+    # A caller is answered meanwhile, though no waiting poll is.
     def answered_alone():
         if not everybody_waits(load):
             return False
@@ -44,7 +45,7 @@ def test_long_polls(weftd, load):
 
     eventually(answered_alone, 60, every=0.01)
 
-    # What changes reaches those whom it concerns.
+    # A change reaches the actors that it concerns.
     eventually(lambda: everybody_waits(load), 60, every=0.01)
     over = sessions[-1]
     assert weftd.call("DELETE", f"/sessions/{over.session}")[0] == 200
@@ -105,8 +106,8 @@ def test_what_is_known_is_not_said_again(weftd):
 
 
 def test_too_few_threads(tmp_path):
-    """Rather than to serve, but answer nobody.  Two have stacks of this size; what they
-    leave is less than those need that answer, 104 KiB each."""
+    """weftd ends instead of serving without answers.  Two threads have stacks of this size;
+    the memory left is less than the answering threads need, 104 KiB each."""
     p = subprocess.run(["prlimit", "--as=880000000", "--stack=400000000",
                         "weftd", "--state", tmp_path / "state",
                         "--listen", "127.0.0.1:0", "--no-login"], stdin=subprocess.DEVNULL,

@@ -1,9 +1,9 @@
 """weftd: members that come back, are replaced and rebuilt, spares, takeover,
 and an array imported from its members alone.
 
-Topology: a weftd, members and hosts that are played (weftdactors.py).  Pass:
-what weftd answers and shows is what was asked, also after it was killed; what
-it refuses changes nothing and names the field.
+Topology: a weftd with played members and hosts (weftdactors.py). Pass: weftd's answers follow
+the requests, also after it was killed; a refused request changes nothing, and the refusal
+names the field.
 """
 
 import json
@@ -93,8 +93,8 @@ def test_taken_back(weftd, array, joining):
 
 
 def test_what_is_left(weftd, array, joining):
-    """What is exposed gets less as it copies; how long that takes yet is said
-    when two measurements agree, and not before."""
+    """The exposed amount shrinks as the member copies; the remaining time is shown when two
+    measurements agree, and not before."""
     m, seen = array[2], []
     m.total = m.todo = 960 << 20
     eventually(lambda: member(weftd, 2)["rebuild"]["todo_bytes"] == m.todo)
@@ -228,7 +228,7 @@ def test_replace(weftd, array):
     assert other.header["array"] == a["uuid"]
     old = weftd.get(f"/disks/{array[3].uuid}")
     assert old["array"] is None
-    # What comes back is not the member any more.
+    # The returning disk is no longer the member.
     assert array[3].beat()[0] in (200, 409)
     eventually(lambda: h.map["members"][3]["disk"] == other.uuid)
 

@@ -30,7 +30,7 @@ class ArrayGuest(Guest):
     def attach(self, nbd):
         """The array is /dev/nbd0 then."""
         port = nbd.rsplit(":", 1)[1]
-        # What a failed test has left.
+        # Cleans up after a failed test.
         self.run("umount /mnt 2>/dev/null; nbd-client -d /dev/nbd0 2>/dev/null",
                  check=False)
         self.run(f"nbd-client {HOST} {port} /dev/nbd0 -C {CONNECTIONS}")
@@ -74,7 +74,7 @@ class Tree:
         self.bytes += len(data)
 
     def differences(self, directory):
-        """What is missing or other in a copy of the tree."""
+        """The missing and different files in a copy of the tree."""
         found = []
         for name, expected in self.sums.items():
             path = pathlib.Path(directory) / name

@@ -1,18 +1,19 @@
 """weft-attach: a kernel client outlives the process behind it.
 
-Topology: all in the guest: Debian's kernel, weft-attach, and in the place of the
-array process nbdkit with a file, for what matters here is how a connection ends
-and comes again.  An ext4 on the device is written all the time.
+Topology: All in the guest: Debian's kernel, weft-attach, and nbdkit with a file in place of
+the array process, because this test is only about how a connection ends and returns.  An ext4
+on the device is written all the time.
 Cause: the process is killed and started again, weft-attach too, and the process
 is silent for longer than the kernel waits by itself.
 Pass: no I/O error in the kernel; the file system is clean; every byte is there.
 """
 
+import re
 import time
 
 import pytest
 
-from wefttest import eventually
+from wefttest import SOURCE, eventually
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -22,8 +23,8 @@ def start_server(guest, words="/sbin/nbdkit-file-plugin.so /a.img"):
               f"/sbin/nbdkit -U /run/a.sock -P /run/a.pid {words}")
 
 
-# Whoever has ended is reaped by the guest's shell, which must not be reading its
-# next line just then: hence the sleep behind each kill.
+# The guest's shell reaps ended processes, and must not be reading its next line just then:
+# hence the sleep behind each kill.
 
 
 def kill_server(guest):
@@ -34,13 +35,22 @@ def kill_attach(guest, signal):
     guest.run(f"kill -{signal} $(pidof weft-attach); sleep 1")
 
 
+def unit_capabilities():
+    """As setpriv wants them."""
+    unit = (SOURCE / "systemd/weft-attach@.service.in").read_text()
+    names = re.search(r"^CapabilityBoundingSet=(.*)$", unit, re.MULTILINE)[1].split()
+    return ",".join(["-all"] + ["+" + n.removeprefix("CAP_").lower() for n in names])
+
+
 def start_attach(guest, words=""):
-    return guest.start("exec /sbin/weft-attach --socket /run/a.sock "
+    """With the capabilities of its unit, and no others."""
+    return guest.start(f"exec /sbin/setpriv --bounding-set {unit_capabilities()} "
+                       "--inh-caps -all /sbin/weft-attach --socket /run/a.sock "
                        f"--pid-file /run/a.pid {words} a")
 
 
 def attach_pid(guest):
-    return guest.run("pidof weft-attach").strip()
+    return guest.run("pidof weft-attach", check=False).strip()
 
 
 def write_some(guest, name):
@@ -124,8 +134,9 @@ def test_silence_is_no_failure(attached):
     check(attached)
 
 
-# One partition, 8 MiB from the begin, of 32 MiB: the blocks of the device have 4 KiB.
-TABLE = (r"printf '\0\0\0\0\203\0\0\0\0\010\0\0\0\040\0\0' | "
+# One partition, 1 MiB from the begin, of 32 MiB, in blocks of 512 bytes, which every
+# attached device has (tests/integration/test_weftctl_attach.py).
+TABLE = (r"printf '\0\0\0\0\203\0\0\0\0\010\0\0\0\0\001\0' | "
          "dd of=/dev/weft/a bs=1 seek=446 2>/dev/null && "
          r"printf '\125\252' | dd of=/dev/weft/a bs=1 seek=510 conv=fsync 2>/dev/null && "
          "blockdev --rereadpt /dev/weft/a && ")
@@ -138,6 +149,7 @@ def test_what_is_in_use_stays(guest):
     try:
         done = start_attach(guest)
         eventually(lambda: guest.run("ls /dev/weft/a 2>/dev/null", check=False), 30)
+        assert guest.run("blockdev --getss /dev/weft/a").split() == ["512"]
         guest.run(TABLE + "/sbin/mke2fs -q -t ext4 /dev/nbd0p1 && "
                   "mount -t ext4 /dev/nbd0p1 /mnt")
         kill_attach(guest, 15)
@@ -181,7 +193,7 @@ def test_what_two_hosts_destroy(guest):
 
         start_attach(guest, "--as service --force")
         eventually(lambda: guest.run("ls /dev/weft/a 2>/dev/null", check=False), 30)
-        # One that takes a device over takes it as it is.
+        # A process that takes a device over takes it unchanged.
         kill_attach(guest, 9)
         start_attach(guest, "--as service")
         time.sleep(2)
@@ -190,14 +202,14 @@ def test_what_two_hosts_destroy(guest):
         kill_attach(guest, 15)
         eventually(lambda: not guest.run("pidof weft-attach", check=False), 30)
 
-        # What is on it now nobody minds.
+        # The device's content does not matter any longer.
         start_attach(guest, "--as service")
         eventually(lambda: guest.run("ls /dev/weft/a 2>/dev/null", check=False), 30)
         guest.run("test $(cat /sys/block/nbd0/ro) = 0")
         kill_attach(guest, 15)
         eventually(lambda: not guest.run("pidof weft-attach", check=False), 30)
 
-        # Who looks while the array process ends is not stuck for ever.
+        # A program that probes the device while the array process ends does not hang for ever.
         kill_server(guest)
         start_server(guest, "--filter=/sbin/nbdkit-delay-filter.so "
                      "/sbin/nbdkit-file-plugin.so /a.img rdelay=3")

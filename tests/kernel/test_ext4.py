@@ -78,10 +78,9 @@ def test_ext4_survives_a_member(guest, tree, cluster, tmp_path, layout):
     check_from_host(c, tree, tmp_path)
 
 
-@pytest.mark.timeout(600)
 def test_trim_and_flush(guest, cluster):
-    """What the kernel makes of our flags: FLUSH and FUA reach us, discards
-    give space back on the members."""
+    """The kernel's use of our flags: FLUSH and FUA reach us, discards give space back on the
+    members."""
     c = cluster(members=4, size="64M")
     guest.attach(c.nbd)
     queue = "/sys/block/nbd0/queue"

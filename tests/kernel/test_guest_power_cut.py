@@ -60,7 +60,7 @@ def write_until_cut(guest, c, rng, last, also):
     if also:
         c.kill(also)
     guest.qemu.kill()
-    # What it had said before its end has arrived, too.
+    # Its last output before its end has arrived, too.
     said += guest.said(1)
     guest.close()
     return said

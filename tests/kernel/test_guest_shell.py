@@ -1,4 +1,4 @@
-"""What the host tells the guest arrives, whatever ends in the guest meanwhile.
+"""Every command of the host arrives, whatever ends in the guest meanwhile.
 
 Topology: a guest.  Cause: each command leaves processes behind that end while
 the next one's line comes in.  Pass: every command is carried out and answered.

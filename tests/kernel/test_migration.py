@@ -3,14 +3,12 @@
 Topology: a network namespace for each of weftd, four members, two hosts that may serve
           the array, and two hosts for QEMU, each with a client of the service
           (tests/netcluster.py), which has the disk by that (cache=none).
-Cause: while the guest writes files to an ext4 on it, each durable before the next, it
-       is migrated, the client on the first host and who serves are killed, and it is
-       migrated back, to a client that is new there.
+Cause: The guest writes files to an ext4 on it, each durable before the next.  Meanwhile it is
+       migrated, the client on the first host and the server are killed, and it is migrated
+       back, to a client that is new there.
 Pass:  the guest sees no error; every file is there, whole, and the file system is
        clean, as the guest and as the host sees it.
 """
-
-import pytest
 
 from guestvm import Guest
 from netcluster import NetCluster
@@ -39,10 +37,9 @@ def migrate(guest, net, host):
     guest.migrate(drives(net, host), net.inside(host), f"tcp:{net.address(host)}:4444")
 
 
-@pytest.mark.timeout(600)
 def test_live_migration(tmp_path):
     with NetCluster(tmp_path, servers=["s0", "s1"], clients=["c0", "c1"]) as net:
-        # Its kernel tells of who waits for 120 s by its clock, as if it were an error.
+        # Its kernel reports a task that waits for 120 s of its clock as if that were an error.
         guest = Guest(tmp_path, drives(net, "c0"), inside=net.inside("c0"),
                       punctual=True)
         try:

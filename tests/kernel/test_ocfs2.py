@@ -87,7 +87,7 @@ class Node:
         self.fsx_done = self.guest.start(FSX_ON.format(self.name, seed))
 
     def sums(self):
-        """Of the files that are durable."""
+        """The files that are durable."""
         return self.run("cat /sums").splitlines()
 
     def writes_on(self, seconds):
@@ -114,7 +114,6 @@ def leases(net):
     return net.get("/api/v1/arrays/a/leases")
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("servers", [["s0", "s1"], []], ids=["service", "leases"])
 def test_two_guests(tree, tmp_path, files, seed, servers):
     with NetCluster(tmp_path, servers=servers, clients=["c0", "c1"]) as net:

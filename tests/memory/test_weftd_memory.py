@@ -13,8 +13,8 @@ CONNECTIONS = 2000
 # Of each thread after its first request.  4 KiB were measured, and 24 where it kept
 # all of the stack that the request had used.
 KEPT_BYTES = 16 << 10
-# Of all threads.  1 MiB was measured, and 10 where each thread freed what the loop
-# had made, rather than to give it back.
+# For all threads.  1 MiB was measured, and 10 MiB when each thread freed the loop's memory
+# itself instead of giving it back.
 LONG_BYTES = 4 << 20
 
 
@@ -31,8 +31,8 @@ def threads(w):
 
 
 def grown(w, path):
-    """By what so many connections for it, one after the other, make weftd grow: what
-    answers at the same time would need is another matter, and differs each time."""
+    """The growth of weftd by so many connections, one after the other.  Memory for
+    simultaneous answers would be another measure, and differs each time."""
     before = resident(w)
     for _ in range(CONNECTIONS):
         w.get(path)

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # array.sh: mutants of the array engine.  check says how they are written.
 
-# What is acknowledged, and when.
+# Acknowledgements: of which data, and when.
 mutant ack-before-data sim array-write.c \
   '  if (ok)' '  if (1)'
 mutant degraded-ack-before-commit sim array-write.c \
@@ -113,14 +113,14 @@ mutant balance-while-buffered sim array-read.c \
 mutant balance-before-copies-are-equal test-array array-read.c \
   'if (!a->clear.settle ||' 'if ('
 mutant balance-after-a-member-came-back test-array array-read.c \
-  'a->clear.settle || a->clear.never ||' 'a->clear.settle ||'
+  'a->clear.settle || a->clear.differs ||' 'a->clear.settle ||'
 mutant longer-queue-is-read test-array array-read.c \
   'BALANCE_AHEAD * waits (' '1000 * waits ('
 mutant slow-half-gets-as-much test-array array-read.c \
   'each_ns[c] > BALANCE_FACTOR * least_ns' 'false'
-mutant slow-half-is-never-tried-again test-array array-overdue.c \
+mutant slow-half-is-never-tried-again test-array array-timing.c \
   'a->now_ns - o->read_at_ns < READ_MEMORY_NS ? o->read_ns : 0' 'o->read_ns'
-mutant slow-half-is-judged-by-old-times test-array array-overdue.c \
+mutant slow-half-is-judged-by-old-times test-array array-timing.c \
   'old_ns = read_ns (a, o)' \
   'old_ns = a->member[x->io.member].overdue.read_ns'
 mutant slow-half-is-tried-by-many test-array array-read.c \
@@ -174,8 +174,16 @@ mutant lost-copy-is-back-as-if-nothing-was "sim-cluster sim" array-epoch.c \
   '  m->returned = a->returned = ++a->commits;
   flush_gone (a, member);' ''
 mutant bits-fall-beside-who-is-back test-array-flush array-epoch.c \
-  '  a->clear.never |= lapsed || !same;
+  '  m->differs |= lapsed || !same;
   if (!aged' '  if (!aged'
+mutant bits-stay-when-it-has-joined test-array-join array-epoch.c \
+  'old == MEMBER_IN_SYNC && state != old)))
+    m->differs = false;' \
+  'old == MEMBER_IN_SYNC && state != old)))
+    ;'
+mutant bits-fall-beside-a-third-copy test-array-join array-epoch.c \
+  'if (a->layout->copies == 2 &&
+      (!state' 'if ((!state'
 mutant copy-that-kept-all-is-back-without-it "test-array-flush sim" array-epoch.c \
   '(!lapsed || !unflushed' '(!unflushed'
 mutant lapse-is-forgotten-by-a-later-start test-array-flush array-epoch.c \
@@ -184,11 +192,11 @@ mutant disk-that-failed-has-kept-all test-array-flush array-answer.c \
   'm->lapsed |= m->answers && !a->config.service &&' 'm->lapsed |= 0 &&'
 
 mutant bits-of-a-late-third-copy-stay test-array-join array.c \
-  '(a->layout->copies > 2 && i / a' '(a->layout->copies > 99 && i / a'
+  '(a->layout->copies > 2 && layout' '(a->layout->copies > 99 && layout'
 mutant bits-of-a-third-copy-stay test-array-join array-epoch.c \
   '    clear_joined (a, member);' '    ;'
 
-# Who is told.
+# Clients that get an error.
 mutant one-is-told-for-all "test-array-flush sim sim-cluster" array-flush.c \
   '    c->owed = true;' '    ;'
 mutant told-again-and-again "test-array-flush sim sim-cluster" array-flush.c \
@@ -243,7 +251,7 @@ mutant clear-what-is-half-written test-array-join array-clear.c \
 mutant clear-what-was-written-since sim array-clear.c \
   '(*chunk)->rested[word] &= ~bit;' ''
 mutant clear-while-degraded sim array-clear.c \
-  'return a->degraded || a->clear.never || a->stopped;' \
+  'return a->degraded || a->clear.differs || a->stopped;' \
   'return a->stopped;'
 mutant write-while-clearing sim array-send.c \
   'if (clear_holds (a, x)) {' 'if (0) {'
@@ -251,20 +259,28 @@ mutant held-write-is-never-sent sim array-answer.c \
   '    send_held (a, io->member);
 ' ''
 
-# Who is accused.
-mutant accused-at-a-fixed-time "test-array-loss sim" array-overdue.c \
+# Members that are reported as lost.
+mutant accused-at-a-fixed-time "test-array-loss sim" array-timing.c \
   'return timeout_allowed (&o->service, a->now_ns, least < most ? least : most,
                           most);' \
   'return least < most ? least : most;'
-mutant stranger-is-asked-early test-array-loss array-overdue.c \
+mutant stranger-is-asked-early test-array-loss array-timing.c \
   'if (timeout_answers (&o->service, a->now_ns) < KNOWN_ANSWERS)' 'if (0)'
-mutant everybody-is-a-stranger test-array-loss array-overdue.c \
+mutant everybody-is-a-stranger test-array-loss array-timing.c \
   'if (timeout_answers (&o->service, a->now_ns) < KNOWN_ANSWERS)' 'if (1)'
-mutant lost-member-stays-known test-array-loss array-overdue.c \
+mutant lost-member-stays-known test-array-loss array-timing.c \
   '  memset (o, 0, sizeof *o);' '  o->waiting = 0;
   o->probe = NULL;'
+mutant wait-of-others-is-told test-array-loss array-member.c \
+  'p->at.copy[c].member == member && p->started' 'p->started'
+mutant wait-for-a-lease-is-told test-array-lease array-member.c \
+  'q->leased ? q->leased_ns : q->begun_ns' 'q->begun_ns'
+mutant wait-of-images-is-not-told test-array-loss array-member.c \
+  'image_ns ? image_ns : a->now_ns' 'a->now_ns'
 mutant asked-for-little-time test-silence array-overdue.c \
   '#define PROBE_NS (850 * NS_PER_MS)' '#define PROBE_NS (200 * NS_PER_MS)'
+mutant asked-for-too-long test-array-loss array-overdue.c \
+  '#define PROBE_NS (850 * NS_PER_MS)' '#define PROBE_NS (8500 * NS_PER_MS)'
 mutant silence-without-a-margin test-silence timeout.h \
   '#define TIMEOUT_MARGIN 8' '#define TIMEOUT_MARGIN 1'
 mutant load-that-begins-is-not-believed test-timeout timeout.c \
@@ -272,13 +288,14 @@ mutant load-that-begins-is-not-believed test-timeout timeout.c \
 mutant accused-without-a-probe "test-array-loss sim" array-overdue.c \
   '      send_probe (a, i);' \
   '      member_lost (a, i, "it is silent");'
-mutant part-of-an-answer-is-no-sign-of-life test-array-loss array-overdue.c \
+mutant part-of-an-answer-is-no-sign-of-life test-array-loss array-timing.c \
   '  o->quiet_ns = heard_ns;' '  ;'
 mutant read-that-is-a-probe-has-no-more-time test-array-loss array-overdue.c \
-  '= o->quiet_ns + longest_ns (a);' '= o->probe_ns + longest_ns (a) - o->allowed_ns;'
-mutant what-was-heard-before-counts test-array-loss array-overdue.c \
+  '= o->quiet_ns + timing_longest_ns (a);' \
+  '= o->probe_ns + timing_longest_ns (a) - o->allowed_ns;'
+mutant what-was-heard-before-counts test-array-loss array-timing.c \
   '  if (heard_ns <= o->quiet_ns)' '  if (false)'
-mutant asked-although-it-is-heard test-array-loss array-overdue.c \
+mutant asked-although-it-is-heard test-array-loss array-timing.c \
   '  o->quiet_ns = heard_ns;
   o->probe = NULL;' '  o->quiet_ns = heard_ns;'
 mutant silent-member-is-never-accused "test-array-loss sim" array-overdue.c \
@@ -298,8 +315,16 @@ mutant round-begins-before-the-last-is-complete test-array-round array-round.c \
   '    if (!everywhere (a))
       return;' '    everywhere (a);'
 mutant round-ends-with-the-writing test-array-round array-round.c \
-  'a->round.target = a->round.begun + 2;' \
-  'a->round.target = a->round.begun + 1;'
+  'go_on (&a->round, a->round.begun + 2);' 'go_on (&a->round, a->round.begun + 1);'
+mutant out-member-has-the-round-of-the-others test-array-round array-epoch.c \
+  '    round_outrun (a);' '    ;'
+mutant member-joined-unseen-has-the-round-of-the-others test-array-round array-epoch.c \
+  'if (state_takes_part (old) && state != old && state != MEMBER_IN_SYNC)' \
+  'if (old == MEMBER_IN_SYNC && state != old)'
+mutant out-member-is-one-round-behind test-array-round array-round.c \
+  'r->outrun = r->begun + 3;' 'r->outrun = r->begun + 2;'
+mutant attached-without-a-member-and-no-round test-array-round array-round.c \
+  'else if (!state_takes_part (a->member[i].state))' 'else if (0)'
 mutant flush-without-a-round test-array-round array-flush.c \
   '!synced (a, q) || round_holds (a, q)' '!synced (a, q)'
 mutant fua-without-a-round test-array-round array.c \
@@ -374,22 +399,35 @@ mutant round-of-a-step-is-its-count test-array-round array-round.c \
 mutant step-goes-by-nonsense test-array-round array-round.c \
   'if (round > a->round.given + AHEAD_MAX) {' 'if (0) {'
 mutant writes-beyond-the-part test-array-part array.c \
-  '!array_ours (a, r->offset, r->length) && !lease_recovers' '0 && !lease_recovers'
-mutant writes-that-end-beyond-the-part test-array-part array-internal.h \
-  'length <= bytes - (offset - from));' '(length || 1));'
+  'array_pinned (a) &&
+             !lease_may_begin (a, r)' '0'
 mutant loss-is-accepted-beyond-the-part test-array-part array.c \
-  'return (request_writes (r) || r->op == ARRAY_ACCEPT) &&' \
-  'return request_writes (r) &&'
+  'return (request_writes (r) || r->op == ARRAY_ACCEPT) && array_pinned' \
+  'return request_writes (r) && array_pinned'
+mutant part-begins-with-all-as-its-own test-array-part array-lease.c \
+  'array_pinned (a) ? RECOVERING : HELD);' 'HELD);'
+mutant part-keeps-what-it-has-recovered "test-array-part sim-cluster-shared" array-lease.c \
+  'array_pinned (a) ? leaving_new (a, 0, size)->owner : HELD);' 'HELD);'
+mutant part-is-told-as-left test-array-part array-lease.c \
+  'if (!array_pinned (a)) /* weftd' 'if (1) /* weftd'
+mutant part-waits-for-a-lease test-array-part array-internal.h \
+  'a->config.leases && !array_pinned (a);' 'a->config.leases;'
 mutant image-of-others-is-read test-array-part array-read.c \
-  'a->clear.never || only_reads (a, p) || a->degraded' 'a->clear.never || a->degraded'
+  'a->clear.differs || only_reads (a, p) ||
+      a->degraded' 'a->clear.differs || a->degraded'
 mutant others-are-read-around test-array-part array-read.c \
-  'if (only_reads (a, p) || a->clear.never ||' 'if (a->config.readonly || a->clear.never ||'
+  'if (only_reads (a, p) || a->clear.differs ||' 'if (a->config.readonly || a->clear.differs ||'
 mutant reads-of-others-are-not-held test-array-part array-read.c \
   '  if (holds (a, p)) {' '  if (0) {'
 mutant reads-of-others-are-kept test-array-part array-read.c \
   'if (error == 0 && !holds (a, p)) {' 'if (error == 0) {'
+mutant reads-beside-ours-are-a-readers test-array-part array-internal.h \
+  '!q->leased && !array_in_part (a, offset, length));' '!q->leased);'
+mutant part-ends-later-for-reads test-array-part array-internal.h \
+  'length <= bytes - (offset - from);' '(length || 1);'
 mutant reads-of-ours-are-held test-array-part array-internal.h \
-  'return a->config.readonly || (a->config.leases' 'return true || (a->config.leases'
+  'return a->config.readonly ||
+         (a->config.leases' 'return true || (a->config.leases'
 mutant extents-of-others-are-not-held test-array-part array-extents.c \
   'if (!array_holds_reads (a, q, q->r->offset, q->r->length))
     ask' 'if (1)
@@ -406,14 +444,6 @@ mutant bad-spot-of-others-loses-the-member test-array-part array-read.c \
 mutant bad-spot-of-others-is-forgotten test-array-part array-read.c \
   '  pieces_go_on (a, &a->stalled);
 }' '}'
-mutant bits-of-others-fall test-array-part array-clear.c \
-  '(c->part_length == 0 ||' '(1 ||'
-mutant settled-runs-take-what-is-beside test-array-part array-clear.c \
-  'r[-1].kind == kind &&' ''
-mutant all-is-looked-at-for-one-batch test-array-part array-clear.c \
-  'looked_at++ == LOOKED_AT_MAX)
-          return;' '0)
-          return;'
 mutant part-of-half-a-unit test-array-part array-new.c \
   'c->part_offset % l->unit == 0 &&' ''
 
@@ -428,8 +458,8 @@ mutant zeroes-though-a-member-failed test-array-loss array.c \
   'q->r->epoch != a->config.epoch)'
 mutant zeroes-in-the-next-epoch test-array-loss array-write.c \
   'r->lost && r->epoch' '0 && r->epoch'
-mutant synced-image-counts-as-service test-array-loss array-overdue.c \
-  '!(x->purpose == FOR_IMAGES && x->io.flags & ARRAY_FUA)' 'true'
+mutant synced-image-counts-as-service test-array-loss array-timing.c \
+  '(x->purpose == FOR_IMAGES && x->io.flags & ARRAY_FUA)' 'false'
 
 # The one member serves the array to several hosts.
 mutant flush-of-one-host test-array-flush array-flush.c \
@@ -447,11 +477,16 @@ mutant reach-of-a-return-in-vain-is-forgotten test-array-round array-epoch.c \
   'if (reach < m->reach)' 'if (1)'
 
 mutant image-that-was-only-tried-is-answered test-array-part array-read.c \
-  '    else if (only_reads (a, p) && p->bad & 1) {' '    else if (0) {'
+  '    else if (only_reads (a, p) && p->bad) {' '    else if (0) {'
+mutant reader-answers-from-the-third-copy test-array-loss array-read.c \
+  'p->bad & 1u << first)' 'p->bad & 1 && first == 0)'
+mutant reader-goes-by-the-second-copy test-array-loss array-read.c \
+  'int first = piece_read_copy (a, p, 0);' \
+  'int first = !member_in_sync (a, p->at.copy[0].member);'
 mutant joiner-is-not-asked test-array-part array-join.c \
   'if (round && a->round.shared &&' 'if (0 &&'
 
-# Leases: what is ours comes and goes.
+# Leases come and go.
 mutant lease-left-at-once "test-array-lease" array-lease.c \
   'if (!g->fired && !in_use (a, g))' 'if (!g->fired)'
 mutant lease-left-before-images "test-array-lease" array-lease.c \
@@ -473,12 +508,13 @@ mutant lease-granted-without-flush test-array-lease array-lease.c \
 mutant lease-granted-and-loss-untold test-array-lease array-lease.c \
   'a->member[i].loose = a->former->wrote[i] = ++a->event' \
   'a->member[i].loose = ++a->event'
-mutant lease-settles test-array-lease array-clear.c \
-  'a->clear.settle && !c->leases &&' 'a->clear.settle &&'
+mutant lease-settles "test-array-lease test-array-part" array-clear.c \
+  'a->clear.settle && !a->config.leases ?' 'a->clear.settle ?'
 mutant leaseless-read-as-a-writer "test-array-lease test-array-lessees" array-internal.h \
-  '(a->config.leases && !q->leased) ||' ''
+  ' ||
+         (a->config.leases && !q->leased && !array_in_part (a, offset, length));' ';'
 mutant leaseless-read-mends-nothing test-array-lease array-read.c \
-  'p->bad && a->config.leases && !q->leased' '0'
+  'p->bad && array_asks (a) && !q->leased' '0'
 mutant waits-for-a-lease-with-a-turn test-array-lease array-lease.c \
   '  if (q->lock != LOCK_NONE)
     range_drop (a, q);
@@ -505,8 +541,9 @@ mutant disk-that-answers-is-accused "test-array-hung sim" array-hung.c \
 mutant slow-disk-is-accused test-silence array-hung.c \
   'ms >= HUNG_MS &&' 'ms >= HUNG_MS / 2 &&'
 mutant last-copy-on-a-hung-disk-is-lost test-array-hung array-hung.c \
-  ' &&
-      !has_last_copy (a, member)' ''
+  ' || !has_last_copy (a, member))' ' || true)'
+mutant last-copy-on-a-hung-disk-is-never-reported test-array-hung array-hung.c \
+  '(ms >= a->config.io_timeout_ms || ' '('
 mutant disk-of-a-joiner-may-hang test-array-hung array-hung.c \
   'lost[member] = true;' 'lost[member] = true; if (!member_readable (a, member)) return true;'
 mutant only-reads-are-asked-about test-array-hung array-hung.c \
@@ -516,16 +553,27 @@ mutant older-member-is-asked-about-its-disk-again test-array-hung array-hung.c \
 mutant older-member-is-lost-for-saying-nothing test-array-hung array-answer.c \
   ' ||
       (x->purpose == FOR_PULSE && error == EINVAL)' ''
-mutant suspect-by-answers-alone test-array-hung array-overdue.c \
+mutant nobody-is-suspect sim-cluster-sick array-timing.c \
+  'known && peers > 0 && ns > peers * SUSPECT_FACTOR' 'false'
+mutant suspect-is-forgotten-while-it-syncs "test-array-hung sim-cluster-sick" array-timing.c \
+  'o->suspect = stays_suspect (a, o);' 'o->suspect = false;'
+mutant suspect-is-forgotten-beside-idle-peers test-array-hung array-timing.c \
+  'peers * (SUSPECT_FACTOR / 2) : o->slow_ns / 2' \
+  'peers * (SUSPECT_FACTOR / 2) : UINT64_MAX'
+mutant suspect-for-ever test-array-hung array-timing.c \
+  'o->suspect = stays_suspect (a, o);' ';'
+mutant quick-sync-keeps-a-suspect test-array-hung array-timing.c \
+  'o->sync_ns > o->slow_ns / 2' 'true'
+mutant suspect-by-answers-alone test-array-hung array-timing.c \
   'return each_ns;' 'return ns;'
-mutant few-answers-say-nothing test-array-hung array-overdue.c \
+mutant few-answers-say-nothing test-array-hung array-timing.c \
   'each_ns >= SUSPECT_EACH_NS' 'false'
-mutant reads-wait-for-a-member-without-answers test-array-hung array-overdue.c \
+mutant reads-wait-for-a-member-without-answers test-array-hung array-timing.c \
   '  uint64_t ns = read_ns (a, o);
   uint64_t age_ns = o->oldest_ns ? a->now_ns - o->oldest_ns : 0;' \
   '  uint64_t ns = read_ns (a, o), age_ns = 0;'
 
-# What a member refuses for the moment.
+# Requests that a member refuses for the moment.
 mutant refused-is-a-failure "test-array-refused sim" array-refused.c \
   'if (error != ENOSPC && error != ENOMEM)' 'if (1)'
 mutant refused-flush-is-sent-again test-array-refused array-refused.c \
@@ -542,9 +590,25 @@ mutant refused-is-lost-as-by-its-line test-array-refused array-refused.c \
   '    a->member[i].answers = true;' ''
 mutant refused-write-holds-reads-up test-array-refused array-read.c \
   'else if (c > 0 && !needs_no_turn (a, p))' 'else if (c > 0)'
+mutant write-fails-where-the-host-has-no-memory test-array-refused array-write.c \
+  '  if (error == ENOMEM) {' \
+  '  if (error == ENOMEM) {
+    req_fail (a, p->req, error);
+    piece_end (a, p);
+    return false;'
+mutant memory-is-not-asked-for-again test-array-refused array-write.c \
+  '    a->memory_ns = a->now_ns + MEMORY_AGAIN_NS;' '    ;'
+mutant wait-for-memory-is-not-said test-array-refused array-write.c \
+  '      a->memory_since_ns = a->now_ns;' '      ;'
+mutant wait-for-memory-is-said-for-ever test-array-refused array.c \
+  '    a->memory_since_ns = 0;' '    ;'
+mutant zeroes-without-an-answer-are-equal test-array-loss array-write.c \
+  'if (p->started && member_in_sync (a, data->member))' 'if (0)'
+mutant zeroes-of-a-member-that-is-out-stay-unequal test-array-loss array-write.c \
+  'if (p->started && member_in_sync (a, data->member))' 'if (p->started)'
 mutant bits-stay-where-all-was-kept test-array-flush array-epoch.c \
-  'a->clear.never |= lapsed || !same;' 'a->clear.never = true;'
+  'm->differs |= lapsed || !same;' 'm->differs = true;'
 mutant bits-fall-where-a-copy-may-be test-array-flush array-epoch.c \
-  'a->clear.never |= lapsed || !same;' 'a->clear.never |= lapsed;'
+  'm->differs |= lapsed || !same;' 'm->differs |= lapsed;'
 mutant bits-fall-where-something-is-gone test-array-flush array-epoch.c \
-  'a->clear.never |= lapsed || !same;' 'a->clear.never |= !same;'
+  'm->differs |= lapsed || !same;' 'm->differs |= !same;'

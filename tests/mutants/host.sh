@@ -2,13 +2,13 @@
 # host.sh: mutants of the host engine: session, links and seats.  check says how
 # they are written.
 
-# What weftd says.
-mutant older-states-are-learnt test-host-session host.c \
+# weftd's messages.
+mutant older-states-are-learnt test-host-session host-view.c \
   'if (v->epoch > h->view.epoch) {' 'if (1) {'
-mutant older-map-is-taken test-host-session host.c \
+mutant older-map-is-taken test-host-session host-view.c \
   'v->map_epoch == h->view.epoch && v->map_epoch > h->view.map_epoch' \
   'v->map_epoch > 0'
-mutant older-change-is-taken test-host-session host.c \
+mutant older-change-is-taken test-host-session host-view.c \
   'v->change > h->view.epoch && v->change > h->view.change' 'v->change > 0'
 mutant ended-session-goes-on test-host-session host.c \
   'return h->ended ? 0 : h->over ? HOST_DO_STOP : HOST_DO_ALL;' \
@@ -28,6 +28,8 @@ mutant arrived-is-asked-once test-host-session host.c \
   '(h->settled < h->view.epoch || h->arrived < h->view.epoch)' 'h->settled < h->view.epoch'
 mutant arrived-is-not-told test-host-session host.c \
   '|| h->arrived > h->told_arrived ||' '||'
+mutant change-under-way-is-said-at-once test-host-links host-links.c \
+  'now_ms < l->waits_from_ms + CHANGING_SAID_MS' 'false'
 mutant settled-with-an-older-map test-host-links host-links.c \
   'if (h->view.map_epoch < h->view.epoch)
     return false;
@@ -51,7 +53,7 @@ mutant told-once-only test-host-session host.c \
     if (h->heard_ms' '  {
     if (h->heard_ms'
 
-# What is trusted.
+# Trust in a heartbeat's answer.
 mutant reader-answers-in-silence test-host-session host.c \
   'a->until_ms = h->trusts_ms = h->heard_ms + SESSION_TTL_MS' \
   'a->until_ms = h->trusts_ms = h->heard_ms + 2 * SESSION_TTL_MS'
@@ -72,8 +74,9 @@ mutant connected-though-it-is-out test-host-links host-links.c \
   'h->view.states[m] == MEMBER_OUT ||
       is_stale (h, m)) {' 'is_stale (h, m)) {'
 mutant connected-before-the-epoch test-host-links host.c \
-  'due = h->committed >= h->view.epoch && host_connect_due' \
-  'due = host_connect_due'
+  'due = h->committed >= h->view.epoch &&
+          host_links_connect_due' \
+  'due = host_links_connect_due'
 mutant connected-with-old-tokens test-host-links host-links.c \
   'if (h->view.map_epoch < h->view.epoch || l->state == LINK_WANTED)' \
   'if (l->state == LINK_WANTED)'
@@ -93,7 +96,7 @@ mutant relinked-is-whole test-host-links host.c \
   'if (h->over || h->relinked)' 'if (h->over)'
 mutant not-taken-is-up test-host-links host-links.c \
   'else if (up)
-    link_lost (h, l, "what it was asked before does not come back", now_ms);' \
+    link_lost (h, l, "it does not answer earlier requests", now_ms);' \
   ''
 
 # Reports.
@@ -136,7 +139,7 @@ mutant older-commit-is-seated test-host-seats seats.c \
 mutant loss-left-for-the-next test-host-seats array-epoch.c \
   'if (n->notice.kind == NOTICE_LOST && n->notice.member == member)' 'if (0)'
 
-# Who is to serve an array, and who follows it.
+# Candidates that serve an array, and clients that follow the server.
 mutant who-stands-by-gives-up test-host-session host-attach.c \
   '(!a->service && a->waited_ms >= HOST_ATTACH_WAIT_MS)' 'a->waited_ms >= HOST_ATTACH_WAIT_MS'
 mutant who-stands-by-needs-weftd test-host-session host-attach.c \
@@ -245,7 +248,9 @@ mutant given-again-by-another-number test-lessee lessee.c \
   '  if (!l->kept)
     make_give (l);' '  make_give (l);'
 mutant numbers-of-one-generation test-lessee lessee.c \
-  'l->generation << 32 | 1' '1'
+  'LEASE_NUMBERS (l->generation) + 1' '1'
+mutant gives-numbered-beyond-json test-lessee lessee.c \
+  'LEASE_NUMBERS (l->generation) + 1' '(l->generation << 32) + 1'
 mutant declared-while-asking "test-lessee test-lease-model" lessee.c \
   '(l->declared || !l->asking) &&
           something_to_give (l)' 'something_to_give (l)'
@@ -266,7 +271,7 @@ mutant given-to-an-older-weftd "test-lessee test-lease-model" lessee.c \
   'else if (old || declare ||' 'else if (declare ||'
 mutant older-order-is-carried-out test-lessee lessee.c \
   '  order_free (&l->next);
-  /* What' '  /* What'
+  /* The array engine' '  /* The array engine'
 mutant order-of-a-new-weftd-is-missed "test-lessee test-lease-model" lessee.c \
   'l->heard_order = 0;' ';'
 mutant order-is-begun-twice test-lessee lessee.c \
@@ -308,3 +313,9 @@ mutant wish-beyond-the-end test-lease-window lease-window.c \
 mutant rounds-count-for-orphans test-resync resync.c \
   '  if (r->mode == RESYNC_OF_ORPHANS)
     reach = UINT64_MAX;' '  ;'
+
+# A client of the service tells weftd whether it reaches the process that serves.
+mutant lost-server-is-not-told test-follow follow.c \
+  'f->unreached = true;' ';'
+mutant next-server-counts-as-unreached test-follow follow.c \
+  'f->unreached = !ok;' 'f->unreached |= !ok;'

@@ -1,8 +1,8 @@
 # shellcheck shell=sh
-# lobby.sh: mutants of plugin/lobby.c: who waits before a process's doors.  check says how
-# they are written.
+# lobby.sh: mutants of plugin/lobby.c: clients that wait before a
+# process's doors.  check says how they are written.
 
-# Who comes.
+# Connections that arrive.
 mutant all-come-at-once test-lobby lobby.c 'nanosleep (&left, NULL);' ';'
 mutant flood-is-let-in-as-it-comes test-lobby lobby.c \
   'refused < REFUSED_AT_ONCE &&' '0 &&'
@@ -11,7 +11,7 @@ mutant others-are-refused-with-the-flood test-lobby lobby.c \
 mutant refused-while-there-is-room test-lobby lobby.c \
   'info.tcpi_unacked >= LOBBY_QUEUE_MAX' '1'
 
-# Who waits.
+# Connections that wait.
 mutant one-address-has-all-places test-lobby lobby.c \
   'count_of (&c->origin, &waiting) > (waiting_max + 1) / 2' '0'
 mutant another-s-guest-makes-room test-lobby lobby.c \
@@ -38,7 +38,7 @@ mutant who-has-gone-keeps-a-descriptor test-lobby lobby.c \
     close (c->fd);
   free' 'free'
 
-# Who is whom.
+# Clients' identities.
 mutant accepted-sockets-are-not-noted test-lobby lobby.c \
   'accepted[i].bytes = n;' 'accepted[i].bytes = 0;'
 mutant any-accepted-socket-will-do test-lobby lobby.c \
@@ -50,12 +50,28 @@ mutant ipv4-by-ipv6-is-one-address test-lobby lobby.c \
 mutant ipv6-counts-by-hosts test-lobby lobby.c \
   '(mapped ? 12 : 0)' '(mapped ? 12 : 8)'
 
-# Who is inside.
-mutant exports-have-no-bound test-lobby lobby.c 'inside_count >= inside_max' '0'
-mutant one-address-has-all-exports test-lobby lobby.c \
-  '>= (inside_max + 1) / 2)' '>= inside_max)'
-mutant unix-clients-are-one-address test-lobby lobby.c \
-  'c->origin.family != AF_UNSPEC &&' ''
+# Clients inside.
+mutant exports-have-no-bound "test-shares test-lobby" shares.c \
+  'enum shares_bound b = SHARES_ALL;' 'enum shares_bound b = SHARES_NAME;'
+mutant one-name-has-all-exports test-lobby lobby.c \
+  'places.max[SHARES_NAME] = places.max[SHARES_READERS] = (all + 1) / 2' \
+  'places.max[SHARES_NAME] = all, places.max[SHARES_READERS] = (all + 1) / 2'
+mutant readers-have-all-exports test-lobby lobby.c \
+  'places.max[SHARES_NAME] = places.max[SHARES_READERS] = (all + 1) / 2' \
+  'places.max[SHARES_READERS] = all, places.max[SHARES_NAME] = (all + 1) / 2'
+mutant node-counts-by-its-addresses test-lobby lobby.c 'if (node)' 'if (0)'
+mutant unix-clients-are-one-address "test-shares test-lobby" shares.c \
+  's->name[0] && strcmp' 'strcmp'
+mutant readers-are-not-counted-together "test-shares test-lobby" shares.c \
+  'share->name[0] && share->reads' '0'
+mutant one-session-has-all-of-a-node test-shares shares.c \
+  's->session != 0 && share->session == s->session' '0'
+mutant readers-of-a-node-have-no-bound test-shares shares.c \
+  'same && s->reads && share->reads' '0'
+mutant refused-reader-is-let-in test-lobby lobby.c \
+  'full = shares_check (&places, &c->share);
+  shares_add' 'full = SHARES_FIT;
+  shares_add'
 mutant who-is-inside-counts-twice test-lobby lobby.c 'if (c->state != INSIDE)' 'if (1)'
 mutant who-returns-stays-inside test-lobby lobby.c \
   'if (c->state == INSIDE) {

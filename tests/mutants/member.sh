@@ -25,6 +25,8 @@ mutant failed-member-goes-on "test-member-scenes test-member-rules test-member" 
   '  if (member_failed (m))
     return refuse_failed (m, refusal);
   if (pass->epoch' '  if (pass->epoch'
+mutant gone-disk-fails-its-clients test-member-scenes member-doors.c \
+  'm->gone ? ESHUTDOWN : EIO' 'EIO'
 mutant failed-header-write-is-forgotten test-member-rules member.c \
   '  if (error)
     member_fail (m, error,' '  if (0)
@@ -41,7 +43,7 @@ mutant bit-falls-beside-a-lost-copy "test-member-scenes test-member-rules test-m
   'if (sb->states[i] != MEMBER_IN_SYNC)' 'if (0)'
 mutant bit-falls-by-a-fenced-session "test-member-scenes test-member-rules test-member" member-doors.c \
   'member_failed (m) || pass->epoch < m->gate ||' 'member_failed (m) ||'
-mutant bit-falls-for-another-session "test-member-scenes test-member-rules test-member" member-doors.c \
+mutant bit-falls-for-another-session "test-member-scenes test-member-rules test-member" member-map.c \
   '  for (struct session *s = m->sessions; s; s = s->next)
     if (intents_test (&s->held, extent))
       return;' ''
@@ -103,7 +105,9 @@ mutant synced-before-its-list test-member-bad member-join.c \
 mutant bit-falls-before-the-list test-member-bad member.c \
   'if (b->flying || (b->lazy && !member_bad_settled (m)))' 'if (b->flying)'
 mutant list-in-one-slot test-member-bad member-bad.c \
-  'm->bad_wanted = 2;' 'm->bad_wanted = 1;'
+  'm->bad.count);
+  m->bad_wanted = 2;' 'm->bad.count);
+  m->bad_wanted = 1;'
 mutant list-before-the-superblock-names-it test-member-bad member-bad.c \
   'm->bad_flying || m->confirmed.bad_offset == 0)' 'm->bad_flying)'
 mutant list-waits-for-a-fence-that-waits test-member-bad member.c \
@@ -124,7 +128,7 @@ mutant unwanted-disk-is-written test-member-rules member.c \
 mutant superblock-is-counted-beyond test-member-rules member.c \
   'if (m->sequence == SEQUENCE_MAX)' 'if (0)'
 mutant list-is-counted-beyond test-member-rules member.c \
-  'if (m->bad.sequence == SEQUENCE_MAX)' 'if (0)'
+  'if (m->bad_wanted == 2 && m->bad.sequence + 1 >= SEQUENCE_MAX)' 'if (0)'
 mutant highest-superblock-is-read test-format format.c \
   'if (s[newest].sequence == SEQUENCE_MAX)' 'if (0)'
 mutant any-generation-is-read test-format format.c \
@@ -143,6 +147,17 @@ mutant third-copy-asks-its-peers-once test-member-rules member-join.c \
       j->phase == MEMBER_JOIN_GATHERING)'
 mutant joiner-clears-what-a-third-copy-lacks test-member-rules member-join.c \
   'keep = third_lacks (m);' 'keep = false;'
+mutant part-before-its-block-is-listed test-member-bad member-doors.c \
+  'bad_test (&m->bad, offset, 1) &&
+      !member_bad_add (m, offset, BAD_BLOCK_BYTES, BAD_WRITE))' \
+  'bad_test (&m->bad, offset, 1) &&
+      !member_bad_add (m, offset, BAD_BLOCK_BYTES, BAD_WRITE))
+    return MEMBER_GO;
+  else if (1)
+    return MEMBER_GO;
+  else if (0)'
+mutant half-block-counts-as-whole test-bad bad.c \
+  'if (end % BAD_BLOCK_BYTES && (n == 0 || tail != head))' 'if (0)'
 mutant bad-block-is-not-noted "sim-cluster test-member-bad" member-bad.c \
   '!bad_add (&m->bad, offset, length, reason))' '      false)'
 
@@ -167,7 +182,7 @@ mutant joiner-keeps-its-round test-member-scenes member.c \
 mutant joiner-ends-without-a-round test-member-scenes member-join.c \
   'if (j->phase == MEMBER_JOIN_SYNCED && m->next.round < j->round)' 'if (0)'
 
-# What a joining member copies, and when it is stable.
+# The copies of a joining member, and when they are stable.
 mutant copy-of-another-life-counts test-pull pull.c \
   'p->watched[m] && w->lives[m] == p->lives[m]' 'p->watched[m]'
 mutant copy-of-an-unwatched-source-counts test-pull pull.c \
@@ -219,11 +234,29 @@ mutant other-weftd-is-not-counted-anew test-member-scenes member-doors.c \
   'm->over_told = over[count - 1].number;' \
   'm->over_told = over[count - 1].number > m->over_told ? over[count - 1].number : m->over_told;'
 mutant former-key-s-doors-stay-open test-member-scenes member.c \
-  '    member_shut_all (m);' ';'
+  '    member_doors_shut_all (m);' ';'
 mutant each-answer-shuts-all test-member-scenes member.c \
   'if (m->has_key && memcmp (m->key, key, KEY_BYTES) != 0)' 'if (m->has_key)'
 mutant key-is-confirmed-while-the-former-one-s-requests-run test-member-scenes member-doors.c \
   'm->drains_asked += shut_passes (m, EVERY_SESSION);' 'shut_passes (m, EVERY_SESSION);'
+
+# Data that a joining member reads of another.
+mutant joiner-reads-all-of-a-source test-member-source member-source.c \
+  'if (!member_pass_reads (pass, at, &some))' 'if (false)'
+mutant joiner-sees-all-intents test-member-source member-source.c \
+  '!shares_extent (pass, (offset + i) * 8 + bit)' 'false'
+mutant joiner-reads-where-weftd-is-not-heard test-member-source member-source.c \
+  'if (r->now_ms > atomic_load (&m->heard_ms) + SOURCE_TTL_MS)' 'if (false)'
+mutant token-is-good-for-every-certificate test-member-source member-source.c \
+  '(node && strcmp (node, t->node) == 0)' 'true'
+mutant token-is-good-for-every-process test-member-source member-source.c \
+  '(strncmp (process, kind, n) == 0 &&' '(true &&'
+mutant token-is-good-for-every-array-of-its-node test-member-source member-source.c \
+  'strcmp (process + n, t->process) == 0' 'true'
+mutant joiner-may-be-an-array test-member-source member-source.c \
+  't->joins ? "disk:" : "array:"' '"array:"'
+mutant joiner-without-copies-opens-a-door test-member-source member-source.c \
+  'if (t->writable || !partner[t->place])' 'if (t->writable)'
 
 # Several writers.
 mutant round-is-said-before-both-slots-have-it test-member-scenes member-doors.c \
@@ -238,8 +271,8 @@ mutant round-is-told-to-who-is-fenced test-member-scenes member-doors.c \
   if (m->next.round < *round)' '  if (m->next.round < *round)'
 mutant round-of-one-writer-undoes-that-of-another "test-member-scenes test-member" member-doors.c \
   '  if (m->next.round < round)
-    member_set_round' '  if (m->next.round != round)
-    member_set_round'
+    member_map_set_round' '  if (m->next.round != round)
+    member_map_set_round'
 mutant settled-by-one-and-claimed-by-another test-member-scenes member-doors.c \
   'if (gone (m, s))
           intents_clear' 'if (1)
@@ -266,12 +299,14 @@ mutant refused-slot-is-not-written test-member-short member.c \
 mutant refused-block-is-not-written test-member-short member.c \
   '    m->blocks[a->block].urgent = true;' ''
 mutant refused-list-begins-with-the-good-slot test-member-short member-bad.c \
-  'm->bad_torn = m->bad_wanted == 2;' 'm->bad_torn = false;'
+  '    m->bad.sequence--;
+' ''
 mutant changed-list-begins-with-the-good-slot test-member-short member-bad.c \
-  '  else if (m->bad.sequence % 2 != slot)
-    m->bad.sequence--;' ''
-mutant torn-list-keeps-its-number test-member-short member-bad.c \
-  'm->bad_flying = m->bad_torn = false;' 'm->bad_flying = false;'
+  '    m->bad.sequence++;' '    m->bad.sequence += 2;'
+mutant second-slot-stays-torn test-member-short member-bad.c \
+  '    m->bad_wanted = 1;' '    ;'
+mutant started-list-begins-with-the-good-slot test-bad bad.c \
+  '    list->sequence++;' ''
 mutant requests-wait-for-room test-member-short member-map.c \
   '  if (!m->header_short)
     return false;' '  if (1)

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# networks.sh: mutants of server/ca-networks.c: which addresses a CA signs that nobody has
+# networks.sh: mutants of server/pki/ca-networks.c: which addresses a CA signs that nobody has
 # said anything about.  check says how they are written.
 
 mutant network-is-not-cut-to-its-bits test-networks ca-networks.c \

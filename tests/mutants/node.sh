@@ -7,11 +7,11 @@ mutant drain-of-a-degraded-group test-cluster-drain cluster-drain.c \
   'if (m != member && !cluster_member_well (a, m, why))
       return m;' ''
 mutant drain-beside-maintenance test-cluster-drain cluster-drain.c \
-  'cluster_array_without (c, a, which, NULL, &unreachable);' \
+  'cluster_copies_without (c, a, which, NULL, &unreachable);' \
   'unreachable = 0;'
 mutant drain-of-a-changing-array "test-cluster-drain sim-cluster" cluster-drain.c \
-  'if (a->rec.change.epoch && !cluster_member_stays_out' \
-  'if (0 && !cluster_member_stays_out'
+  'if (a->rec.change.epoch && !cluster_copies_stays_out' \
+  'if (0 && !cluster_copies_stays_out'
 mutant drain-of-what-is-held-out test-cluster-drain cluster-drain.c \
   'if (a->rec.member[member].held || a->rec.member[member].slow) {' 'if (0) {'
 mutant drain-without-a-second-copy test-cluster-drain cluster-drain.c \
@@ -34,12 +34,12 @@ mutant drained-before-it-is-in-sync test-cluster-drain cluster-drain.c \
          strcmp (a->rec.member[m].moved_from, node) == 0;' \
   'return strcmp (a->disk[m]->rec.node, node) == 0;'
 mutant drain-said-before-durable test-cluster-drain cluster-node.c \
-  '  cluster_put_node (c, n);
+  '  cluster_step_put_node (c, n);
   TAILQ_FOREACH' '  TAILQ_FOREACH'
 mutant drained-disk-is-used test-cluster-drain cluster-place.c \
   'else if (cluster_node_is_draining (c, d->rec.node))' 'else if (0)'
 mutant drain-stops-with-its-new-disk test-cluster-drain cluster-drain.c \
-  'return a->disk[member]->failed ||' 'return'
+  'return cluster_disk_failed (a->disk[member]) ||' 'return'
 mutant drain-waits-for-a-silent-disk test-cluster-drain cluster-drain.c \
   '(gone_live_ms && c->live_ms >= gone_live_ms);' '0;'
 mutant drain-leaves-a-silent-disk-at-once test-cluster-drain cluster-drain.c \
@@ -48,7 +48,7 @@ mutant drain-not-to-the-same-node test-cluster-drain cluster-drain.c \
   'strcmp (d->rec.node, leaves (c, a, member)) == 0' \
   'strcmp (d->rec.node, a->disk[member]->rec.node) == 0'
 mutant drain-stuck-in-silence test-cluster-drain cluster-drain.c \
-  'if (d->failed || !d->alive) {' 'if (0) {'
+  'if (cluster_disk_failed (d) || !d->alive) {' 'if (0) {'
 mutant drained-when-it-was-replaced test-cluster-drain cluster-place.c \
   '  m->confirmed = CONFIRMED_BY_NONE;' "  m->confirmed = CONFIRMED_BY_NONE;
   m->moved_from[0] = '\0';"
@@ -97,9 +97,9 @@ mutant spare-on-a-node-in-maintenance test-cluster-node cluster-place.c \
   'else if (cluster_node_in_maintenance (c, d->rec.node))' 'else if (0)'
 mutant maintenance-hides-another-loss test-cluster-node cluster-verdict-array.c \
   'else if (unreachable > 0)
-    verdict_say (
+    verdict_text_say (
       v, CLUSTER_ERROR,' 'else if (unreachable > 0)
-    verdict_say (
+    verdict_text_say (
       v, CLUSTER_INFO,'
 
 # Removal and eviction.
@@ -113,7 +113,7 @@ mutant removed-node-is-back test-cluster-node cluster-step.c \
 # Preflights.
 mutant preflight-leaves-its-step test-cluster-preflight cluster-preflight.c \
   '  c->step = NULL;
-  cluster_step_free (s);' '  cluster_end (c);
+  cluster_step_free (s);' '  cluster_pump_end (c);
   (void) s;'
 mutant preflight-allows-all test-cluster-preflight cluster-preflight.c \
   '      f->allowed = false;' ''
@@ -123,7 +123,7 @@ mutant preflight-of-too-many test-cluster-preflight cluster-node.c \
   'return refuse_node (c, op, name) || refuse_record (c, op, name);' \
   'return refuse_node (c, op, name);'
 
-# Who is shut out, disks that are carried elsewhere, and jobs that have ended.
+# Shut-out nodes, disks that are carried elsewhere, and jobs that have ended.
 mutant disk-is-taken-by-its-uuid test-cluster-node cluster-admit.c \
   '(!d->alive && (!placed ||' '(!d->alive && (1 ||'
 mutant disk-is-taken-while-it-lives test-cluster-node cluster-disk-orders.c \
@@ -131,17 +131,17 @@ mutant disk-is-taken-while-it-lives test-cluster-node cluster-disk-orders.c \
 mutant word-of-a-move-stays test-cluster-node cluster-disk.c \
   "r->moves_to[0] = '\\0';" ''
 mutant shut-out-writer-goes-on test-cluster-node cluster-node.c \
-  'cluster_session_cut (c, s, by);' ';'
+  'cluster_session_end_cut (c, s, by);' ';'
 mutant shut-out-member-stays test-cluster-node cluster-rebuild.c \
-  ': a->disk[m]->rec.shut_out        ? "its node was shut out"' ''
+  ': a->disk[m]->rec.shut_out         ? "its node was shut out"' ''
 mutant ended-job-is-not-stored test-cluster-node cluster-jobs.c \
-  'cluster_put_job (c, new);' ''
+  'cluster_step_put_job (c, new);' ''
 mutant ended-jobs-stay-for-ever test-cluster-node cluster-jobs.c \
   'return c->wall_ms >= job->ended_wall_ms + KEPT_MS;' 'return false;'
 mutant drained-though-its-target-is-drained test-cluster-drain cluster-drain.c \
   'if (!cluster_node_is_draining (c, r->moved_from))' 'if (1)'
 
-# What is said to people.
+# Messages to people.
 mutant pause-of-nothing test-cluster-words cluster-member.c \
   'tune->has_paused && tune->paused && m->state == MEMBER_IN_SYNC' '0'
 mutant pause-outlives-its-rebuild test-cluster-words cluster-epoch.c \
@@ -149,7 +149,7 @@ mutant pause-outlives-its-rebuild test-cluster-words cluster-epoch.c \
 mutant pause-is-not-said test-cluster-words cluster-verdict-array.c \
   'if (a->rec.member[m].paused)' 'if (0)'
 mutant back-by-itself-before-it-is-heard test-cluster-words cluster-verdict-array.c \
-  'if (!d->heard || !d->spoke)' 'if (0)'
+  'if (!cluster_disk_heard (d) || !d->spoke)' 'if (0)'
 mutant stuck-drain-is-green test-cluster-words cluster-verdict.c \
   'else if (passes)' 'else if (1)'
 mutant maintenance-is-green test-cluster-verdict cluster-verdict-array.c \
@@ -157,9 +157,9 @@ mutant maintenance-is-green test-cluster-verdict cluster-verdict-array.c \
       "Array %s is degraded' 'v, CLUSTER_INFO,
       "Array %s is degraded'
 mutant unheard-is-well test-cluster-verdict cluster-verdict-array.c \
-  'count += !trouble (a, m) && !a->disk[m]->heard;' ';'
+  'count += !trouble (a, m) && !cluster_disk_heard (a->disk[m]);' ';'
 mutant placeless-is-well test-cluster-verdict cluster-verdict-array.c \
-  ': d->heard && !d->took_place ?' ': 0 ?'
+  ': cluster_disk_heard (d) && !d->took_place ?' ': 0 ?'
 mutant waiting-for-import-is-well test-cluster-verdict cluster-verdict.c \
   'say_foreigns (v, c);' ''
 mutant reader-loses-writes test-cluster-verdict cluster-verdict.c \
@@ -190,28 +190,29 @@ mutant loss-is-planned test-cluster-words cluster-change.c \
   'a->rec.member[m].planned = false;' ';'
 
 # Sessions that are over.
-mutant ended-session-is-not-told test-cluster-node cluster-end.c \
-  'cluster_over_add (c, a, s->rec.id, false);' ''
-mutant order-is-not-stored test-cluster-node cluster-over.c \
+mutant ended-session-is-not-told test-cluster-node cluster-session-end.c \
+  'cluster_shut_add (c, a, s->rec.id, false);' ''
+mutant order-is-not-stored test-cluster-node cluster-shut.c \
   'a->rec.over[i].ordered = true;
-        cluster_put_array (c, a);' 'a->rec.over[i].ordered = true;'
-mutant former-confirmation-counts test-cluster-node cluster-over.c \
+        cluster_step_put_array (c, a);' 'a->rec.over[i].ordered = true;'
+mutant former-confirmation-counts test-cluster-node cluster-shut.c \
   'return said >> 32 == number >> 32 && said >= number;' 'return said != 0;'
-mutant tokens-are-not-renewed test-cluster-node cluster-over.c \
+mutant tokens-are-not-renewed test-cluster-node cluster-shut.c \
   'if (newest < OVER_TOLD_MAX)' 'if (1)'
-mutant doors-stay-open-for-old-tokens test-cluster-node cluster-over.c \
+mutant doors-stay-open-for-old-tokens test-cluster-node cluster-shut.c \
   'if (older > 0 && below < oldest) {' 'if (0) {'
 mutant source-stays-open test-cluster-node cluster-epoch.c \
-  'cluster_over_add (c, a, cluster_over_source (a, m), false);' ';'
+  'cluster_shut_add (c, a, cluster_shut_source (a, m), false);' ';'
 mutant shut-out-source-stays-open test-cluster-node cluster-node.c \
   'if (d->array && d->array->rec.member[d->position].state == MEMBER_JOINING)' 'if (0)'
 mutant read-only-changes-the-epoch test-cluster-node cluster-node.c \
   'if (c->read_only[0])
-      cluster_over_add (c, s->array, s->rec.id, true);' 'if (0)
+      cluster_shut_add (c, s->array, s->rec.id, true);' 'if (0)
       ;'
-mutant old-database-guesses-the-epoch test-cluster-node cluster-over.c \
+mutant old-database-guesses-the-epoch test-cluster-node cluster-shut.c \
   'c->read_only[0] ? EPOCH_MAX - 1 : a->rec.epoch' 'a->rec.epoch'
 mutant shut-out-is-forgotten test-cluster-node cluster-node.c \
-  'cluster_session_cut (c, s, "an administrator, who shut the node out");' ';'
+  'cluster_session_end_cut (c, s,
+                                 "an administrator, who shut the node out");' ';'
 mutant disks-of-a-node-without-bound test-cluster-node cluster-disk.c \
   'if (of_node >= NODE_DISKS_MAX) {' 'if (0) {'

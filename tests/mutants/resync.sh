@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # resync.sh: mutants of the resync.  check says how they are written.
 
-# What is copied.
+# Copied ranges.
 mutant resync-copies-data-only test-resync resync.c \
   'if (first_dirty (r, &r->unit) != (unsigned) c)' 'if (c != 0)'
 mutant resync-without-a-map test-resync resync.c \
@@ -31,7 +31,7 @@ mutant resync-of-a-whole-unit-from-an-older-copy test-resync resync.c \
 mutant read-of-one-copy-takes-another test-array-loss array-read.c \
   'if (copy && p->req->r->op == ARRAY_READ)' 'if (0)'
 
-# What no copy can be read of.
+# Ranges that can't be read in any copy.
 mutant resync-tells-nobody-what-is-bad "test-resync sim-cluster" resync.c \
   'r->bad_count > 0 ? TELLING : HANDING_OVER' 'HANDING_OVER'
 mutant resync-tells-one-member-only "test-resync sim-cluster" resync.c \
@@ -82,18 +82,11 @@ mutant resync-of-what-others-write test-resync resync.c \
     unsigned i = spans_find' '  if (0) {
     unsigned i = spans_find'
 mutant resync-settles-what-others-write test-resync resync.c \
-  'while (a->length > 0 && !settles (r, r->member, a->offset));' 'while (0);'
-mutant resync-run-goes-on-to-what-others-write test-resync resync.c \
-  '  while (map_has (map, end) && settles (r, member, end) == settle)' \
-  '  while (map_has (map, end))'
-mutant end-settles-what-others-write test-resync resync.c \
-  '.kind = settles (r, r->member, start) ? BATCH_SETTLE : BATCH_CLEAR,' \
-  '.kind = BATCH_SETTLE,'
-mutant within-ignores-what-is-behind "test-layout test-resync" layout.c \
-  '(at < part_offset || at - part_offset >= part_length))' '(at < part_offset))'
-mutant within-ignores-images "test-layout test-resync" layout.c \
-  'if (layout_unmap (l, member, offset, &at, &some) >= 0 &&' \
-  'if (layout_unmap (l, member, offset, &at, &some) == 0 &&'
+  'for (; r->ranges.count == 0 && r->member' 'for (; r->member'
+mutant part-is-not-resynced-at-its-attach test-resync resync.c \
+  'r->extents > 0 && r->layout.copies > 1' \
+  'r->extents > 0 && r->layout.copies > 1 &&
+           (r->ranges.count == 0 || r->mode == RESYNC_OF_ORPHANS)'
 
 # Orphans, and the end of one who shares by leases.
 mutant orphans-are-copied-with-what-is-beside-them test-resync resync.c \
@@ -114,5 +107,5 @@ mutant orphans-are-settled test-resync resync.c \
 mutant orphan-that-is-less-than-a-block-is-told test-resync resync.c \
   'return p->length < BAD_BLOCK_BYTES || !(told' 'return !(told'
 mutant end-of-leases-settles test-resync resync.c \
-  'return r->mode != RESYNC_AT_LEASES_END &&
-         (r->ranges' 'return (r->ranges'
+  '.kind = r->mode == RESYNC_AT_END ? BATCH_SETTLE : BATCH_CLEAR,' \
+  '.kind = BATCH_SETTLE,'

@@ -28,7 +28,7 @@ FAILED = pytest.StashKey()
 WORK = pathlib.Path(BUILD) / "packages"
 BASE = WORK / "base"
 PACKAGES = ["weft-admin", "weft-plugin", "weftctl"]
-# What tests want beyond what the packages depend on.
+# The packages that tests need beyond the packages' dependencies.
 EXTRAS = "systemd-sysv,udev,kmod,libnbd-bin,nbd-client,iproute2"
 
 
@@ -150,27 +150,26 @@ def host(system, tmp_path, request):
         hosts.append(Host(system, network, name, tmp_path))
         return hosts[-1]
 
-    yield boot
-    if request.node.stash.get(FAILED, False):
-        for h in hosts:
-            print(f"--- {h.name}\n" + h.journal("weft*")[-6000:])
-    for h in hosts:
-        h.stop()
-    network.down()
+    with contextlib.ExitStack() as ends:  # even if collecting the journals fails
+        ends.callback(network.down)
+        ends.callback(lambda: [h.stop() for h in hosts])
+        yield boot
+        if request.node.stash.get(FAILED, False):
+            for h in hosts:
+                print(f"--- {h.name}\n" + h.journal("weft*")[-6000:])
 
 
 @pytest.fixture
 def guest(system, tmp_path, request):
     """A virtual machine of it."""
-    g = SystemGuest(system, tmp_path)
-    yield g
-    if request.node.stash.get(FAILED, False) and g.qemu.poll() is None:
-        print(g.run("journalctl -b --no-pager -o short-monotonic -u 'weft*' "
-                    "-u srv.mount", check=False)[-8000:])
-        # What systemd says there is in the journal.
-        print(g.run("dmesg | grep -v ' systemd\\[' | tail -n 80",
-                    check=False)[-6000:])
-    g.close()
+    with contextlib.closing(SystemGuest(system, tmp_path)) as g:
+        yield g
+        if request.node.stash.get(FAILED, False) and g.qemu.poll() is None:
+            print(g.run("journalctl -b --no-pager -o short-monotonic -u 'weft*' "
+                        "-u srv.mount", check=False)[-8000:])
+            # The messages of systemd are in the journal.
+            print(g.run("dmesg | grep -v ' systemd\\[' | tail -n 80",
+                        check=False)[-6000:])
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -4,8 +4,8 @@ Topology of the cluster: hosts w (weftd and two disks) and n (two disks), each a
 container with its own systemd and network; TLS between them.
 Cause: nothing but the packages' own programs and units is used, each as the
 manual says; then processes are killed, and weftd hangs.
-Pass: what is written to the array comes back; what died or hung is started
-again; removed packages leave nothing.
+Pass: Data written to the array comes back; a process that died or hung is started again;
+removed packages leave nothing.
 """
 
 import json
@@ -37,7 +37,8 @@ def test_units(host):
     p = h.run("systemd-analyze", "verify", "--man=no", *names)
     assert p.stdout + p.stderr == ""
     for name in names:
-        if name.startswith(("weft-disk@", "weft-array@x.serv", "weft-serv", "weftd")):
+        if name.startswith(("weft-disk@", "weft-array@x.serv", "weft-serv", "weftd",
+                            "weft-renew.serv", "weft-renew-install.serv")):
             p = h.run("systemd-analyze", "security", "--offline=true",
                       "--threshold=40", name)
             assert p.returncode == 0, p.stdout
@@ -66,7 +67,7 @@ def check_confined(h):
     for disk in ("d0", "d1"):
         unit = f"weft-disk@{disk}"
         user, groups = users_of(h, unit)
-        assert user == "weft-disk" and "disk" not in groups and "weft" in groups
+        assert user == "weft-disk" and groups == {"weft-disk"}
         shown = dict(line.split("=", 1) for line in h.run(
             "systemctl", "show", "-p", "DevicePolicy,DeviceAllow,ReadWritePaths,"
             "LimitNOFILE,MemoryMax,TasksMax", unit).stdout.splitlines())
@@ -79,12 +80,39 @@ def check_confined(h):
         assert not may_read(h, "weft", f"/disks/{disk}")
     shown = h.run("systemctl", "show", "-p", "CPUWeight", "weftd").stdout
     assert shown.strip() == "CPUWeight=10"
-    for user in ("weft", "weft-disk"):
-        assert may_read(h, user, "/etc/weft/tls/client-key.pem")
-    for user in ("weftd", "nobody"):
-        assert not may_read(h, user, "/etc/weft/tls/client-key.pem")
-    for file in ("server-key.pem", "client-key.pem"):
-        h.run("sh", "-c", f"test -z \"$(find -L /etc/weft/tls/{file} -perm /o=rwx)\"")
+    check_keys(h)
+
+
+KEYS = {"tls": "weft-renew", "processes/disk-d0/tls": "weft-disk",
+        "processes/array-a/tls": "weft"}
+
+
+def check_keys(h):
+    """Each key is one user's, and each process sees its own alone."""
+    for folder, owner in KEYS.items():
+        if h.run("test", "-d", f"/etc/weft/{folder}", check=False).returncode:
+            continue  # the array is on one host
+        for user in ("weft", "weft-disk", "weft-renew", "weftd", "nobody"):
+            for end in ("client", "server"):
+                assert may_read(h, user, f"/etc/weft/{folder}/{end}-key.pem") == \
+                    (user == owner), (folder, user)
+            assert may_read(h, user, f"/etc/weft/{folder}/ca-cert.pem")
+    for unit in ("weft-disk@d0", "weft-disk@d1", "weft-array@a.service"):
+        pid = h.main_pid(unit)
+        if pid == 0:
+            continue
+        process = unit.removeprefix("weft-").removesuffix(".service").replace("@", "-")
+        assert uses(h, pid) == f"/etc/weft/processes/{process}/tls"
+        assert h.run("nsenter", "-t", pid, "-m", "ls",
+                     "/etc/weft/processes").stdout.split() == [process]
+
+
+def uses(h, pid):
+    """The folder of the certificate that the process shows."""
+    # Until it runs nbdkit, it has the environment of systemd, which calls it (nbdkit).
+    eventually(lambda: "admin=" in h.run("cat", f"/proc/{pid}/cmdline").stdout, 60)
+    text = h.run("cat", f"/proc/{pid}/environ").stdout
+    return dict(x.partition("=")[::2] for x in text.split("\0"))["WEFT_TLS"]
 
 
 def test_generator(host):
@@ -122,7 +150,7 @@ def test_an_earlier_version(host):
     assert "disk" in h.run("id", "-nG", "weft").stdout.split()
     h.run("sh", "-c", "dpkg -i /root/weftctl_*.deb /root/weft-plugin_*.deb")
     assert "disk" not in h.run("id", "-nG", "weft").stdout.split()
-    assert h.run("id", "-nG", "weft-disk").stdout.split() == ["weft-disk", "weft"]
+    assert h.run("id", "-nG", "weft-disk").stdout.split() == ["weft-disk"]
 
 
 def start_weftd(w):
@@ -206,7 +234,7 @@ def late_addresses(w, n):
 
 
 def nothing_to_serve(w):
-    """Who starts it hears that it failed."""
+    """systemctl start fails, and says why."""
     for unit, why in [("weft-service@none", "/etc/weft/services/none.conf"),
                       ("weft-disk@none", "/etc/weft/disks/none.conf"),
                       ("weft-array@none", "there is no array none")]:
@@ -223,8 +251,8 @@ def empty(h, disk):
 
 
 def replace_disk(w, n):
-    """n's second disk is lost, and another one takes its place, then one at the same path;
-    what else the host has is as before.  Then n's certificate is renewed, and its disks
+    """n's second disk is lost, and another one takes its place, then one at the same path; the
+    host's other units and files are as before.  Then n's certificate is renewed, and its disks
     are started with the new one."""
     token = json.loads(w.run("weftctl", "token", "add", "n", "--role", "admin",
                              "--json").stdout)["token"]
@@ -271,6 +299,125 @@ def replace_disk(w, n):
     # Nothing is started again for that (test_tls_life.py: and yet it is shown).
     assert all(n.main_pid(f"weft-disk@{d}") == pids[d] for d in pids)
     assert in_sync(w)
+    renewal(w, n)
+
+
+def certificate(n):
+    return n.run("cat", "/etc/weft/tls/server-cert.pem").stdout
+
+
+def renewal(w, n):
+    """The user weft-renew gets the certificate; root looks at it before it is in place."""
+    n.run("systemctl", "start", "weft-renew")
+    assert n.run("systemctl", "show", "--value", "-p", "User",
+                 "weft-renew").stdout.strip() == "weft-renew"
+    # A list that is lost is got by the unit.
+    n.run("sh", "-c", "rm /etc/weft/tls/ca-crl.pem")
+    n.run("systemctl", "start", "weft-renew")
+    n.run("grep", "-q", "X509 CRL", "/etc/weft/tls/ca-crl.pem")
+    before = n.run("sh", "-c", "cat /etc/weft/tls/*").stdout
+    key = "openssl genpkey -quiet -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out"
+    copy = "cp /etc/weft/tls/ca-* /etc/weft/tls/server-* making"
+    other = w.run("sh", "-euc", f"""
+        {key} /root/other.pem; cat /root/other.pem
+        openssl req -new -subj /CN=other -addext subjectAltName=DNS:other \\
+          -key /root/other.pem |
+          openssl x509 -req -copy_extensions copy -days 1 -set_serial 1 \\
+          -CA /var/lib/weftd/ca-cert.pem -CAkey /var/lib/weftd/ca-key.pem""").stdout
+    n.write("/tmp/other.pem", other)
+
+    def handed(hostile, why):
+        said = len(n.journal("weft-renew-install"))
+        n.run("runuser", "-u", "weft-renew", "--", "sh", "-euc",
+              "cd /run/weft-renew; rm -rf making; mkdir making; " + hostile +
+              "; mv -T making new")
+        eventually(lambda: n.run("test", "-e", "/run/weft-renew/new",
+                                 check=False).returncode != 0, 60, every=0.2,
+                   what="what was handed over to be looked at")
+        eventually(lambda: why in n.journal("weft-renew-install")[said:], 30, every=0.2,
+                   what=f"{why!r} to be said")
+
+    for hostile, why in [
+            # A CA and certificate of its own.
+            (f"{copy}; {key} making/server-key.pem; openssl req -x509 -new -subj /CN={n.name}"
+             f" -addext subjectAltName=DNS:{n.name} -key making/server-key.pem"
+             " -out making/server-cert.pem; cp making/server-cert.pem making/ca-cert.pem",
+             "both new"),
+            # A CA of its own, which did not sign the certificate.
+            (f"{copy}; {key} k; openssl req -x509 -new -subj /CN=ca -key k"
+             " -out making/ca-cert.pem", "not of its CA"),
+            (f"{copy}; {key} making/server-key.pem", "another key"),
+            # Another node's, of the real CA.
+            (f"{copy}; cp /tmp/other.pem making/server-key.pem;"
+             " openssl x509 -in /tmp/other.pem -out making/server-cert.pem",
+             f"is not for node {n.name}"),
+            (f"{copy}; rm making/ca-crl.pem", "cannot be read"),
+            (f"{copy}; ln -sf /etc/shadow making/server-key.pem", "cannot be read"),
+            ("ln -s /etc/shadow making/ca-crl.pem", "cannot be read"),
+            ("cp /etc/passwd making/ca-crl.pem", "no list of what is revoked"),
+            ("mkfifo making/ca-crl.pem", "cannot be read")]:
+        handed(hostile, why)
+        assert n.run("sh", "-c", "cat /etc/weft/tls/*").stdout == before, hostile
+    renewal_of_a_process(n, handed)
+
+
+def renewal_of_a_process(n, handed):
+    """Root makes a folder for a process; the certificate there is for what the process serves,
+    and nothing else."""
+    own = "/etc/weft/processes/disk-d0/tls"
+    before = n.run("sh", "-c", f"cat {own}/*").stdout
+    folders = n.run("ls", "/etc/weft/processes").stdout
+    assert "disk-d0\ndisk-d2\n" in folders and "disk-d1\n" not in folders
+    copy = f"cp {own}/server-cert.pem making; cp /tmp/own-key.pem making/server-key.pem"
+    n.run("sh", "-c", f"install -m 444 {own}/server-key.pem /tmp/own-key.pem")
+    for hostile, why in [
+            (f"{copy}; echo disk-d2 >making/process", "is not for disk:"),
+            (f"{copy}; echo array-new >making/process", "no process of this host"),
+            (f"{copy}; echo ../../tls >making/process", "no process of this host"),
+            (f"{copy}; : >making/process", "is empty"),
+            ("cp /etc/weft/tls/server-cert.pem making; cp /tmp/own-key.pem "
+             "making/server-key.pem; echo disk-d0 >making/process", "is not for disk:"),
+            ("cp /tmp/other.pem making/server-key.pem; echo disk-d0 >making/process;"
+             " openssl x509 -in /tmp/other.pem -out making/server-cert.pem",
+             "is not for node n")]:
+        handed(hostile, why)
+        assert n.run("sh", "-c", f"cat {own}/*").stdout == before, hostile
+    assert n.run("ls", "/etc/weft/processes").stdout == folders
+
+
+def earlier_keys(w, n):
+    """On a node of an earlier version all processes had the node's key.  They go on, and get
+    certificates of their own when they are started again; then they can no longer read the
+    node's key."""
+    units = ["weft-disk@d0", "weft-disk@d2"]
+    n.run("systemctl", "stop", *units)
+    n.run("sh", "-ec", """usermod -aG weft weft-disk; usermod -aG weft weft-renew
+        chgrp -R weft /etc/weft/tls/; chmod 750 /etc/weft/tls/; chmod 640 /etc/weft/tls/*
+        rm -rf /etc/weft/processes/*""")
+    w.run("systemctl", "stop", "weftd")
+    n.run("systemctl", "start", *units)
+    assert {uses(n, n.main_pid(u)) for u in units} == {"/etc/weft/tls"}
+    w.run("systemctl", "start", "weftd")
+    eventually(lambda: in_sync(w), 60, every=1, what="all in-sync")
+    p = n.run("weft-renew", "--now", timeout=180)  # they read the next key, too
+    assert "weft-renew --separate" in p.stdout
+    n.run("systemctl", "restart", "weft-disk@d0")
+    assert uses(n, n.main_pid("weft-disk@d0")) == "/etc/weft/processes/disk-d0/tls"
+    eventually(lambda: in_sync(w), 60, every=1, what="all in-sync")
+    p = n.run("weft-renew", "--separate", check=False)
+    assert p.returncode == 3 and "weft-disk@d2.service was started by" in p.stderr, p
+    assert may_read(n, "weft", "/etc/weft/tls/client-key.pem")
+    n.run("systemctl", "restart", "weft-disk@d2")
+    eventually(lambda: in_sync(w), 60, every=1, what="all in-sync")
+    before = certificate(n)
+    n.run("weft-renew", "--separate", timeout=180)
+    assert certificate(n) != before
+    assert n.run("id", "-nG", "weft-disk").stdout.split() == ["weft-disk"]
+    check_keys(n)
+    n.run("systemctl", "start", "weft-renew")
+    n.run("systemctl", "restart", *units)
+    eventually(lambda: in_sync(w), 60, every=1, what="all in-sync")
+    check_keys(n)
 
 
 def test_cluster(host, tmp_path):
@@ -287,8 +434,10 @@ def test_cluster(host, tmp_path):
     wanted = round_trip(w, tmp_path)
     for h in (w, n):
         check_confined(h)
+    assert w.run("stat", "-c", "%U:%G:%a", "/run/weft/a.sock", "/run/weft").stdout \
+        .split() == ["root:disk:660", "weft:disk:2755"]
     user, groups = users_of(w, "weft-array@a.service")
-    assert user == "weft" and "disk" not in groups
+    assert user == "weft" and groups == {"weft"}
     assert read_back(w) == wanted
 
     # A disk's process, and then the array's, is killed: systemd starts both again.
@@ -301,6 +450,8 @@ def test_cluster(host, tmp_path):
     nothing_to_serve(w)
     awkward_name(n)
     replace_disk(w, n)
+    assert read_back(w) == wanted
+    earlier_keys(w, n)
     assert read_back(w) == wanted
 
     # weftd hangs: it is noticed, and started again; nobody is worse for it.

@@ -2,25 +2,23 @@
  *
  * Overlapping writes take effect in the order of submission, so a grain's
  * value is a version, and versions only grow.  For each grain:
- *   acked    the latest version that a client was told is written;
+ *   acked    the latest version that was acknowledged to a client;
  *   floor    that, or the latest that a read has returned;
  *   promised the latest that must survive: flushed, or written with FUA.
  * A read returns no version below the floor as it was when it was submitted,
- * and none that was not submitted.
+ * and only submitted ones.
  *
- * A power cut of the last copy takes back what was not flushed, no more: such a
- * grain is in doubt until it is written again; its copies may differ.  The
- * FLUSHes that speak for lost writes fail: those that are under way when the
- * array hears of it, those that begin before anybody was told, and of each client
- * of which an acknowledged write is gone the first.  No others do: none of a client
- * that had written nothing there since a FLUSH, when others were told; and none at
- * all where the member has kept what it had.
+ * A power cut of the last copy takes back unflushed data, and only that.  Such a grain is
+ * in doubt until it is written again; its copies may differ.  The FLUSHes that cover lost
+ * writes fail: those under way when the array hears of the loss, those that begin before
+ * any client got the error, and the first FLUSH of each client that lost an acknowledged
+ * write.  All other FLUSHes succeed: those of a client without writes there since a
+ * FLUSH, when others got the error; and all, if the member has kept its data.
  *
- * When a write is acknowledged, its data copy holds it, or, where weftd has
- * recorded that one as out and the engine has heard of it, an image does:
- * nothing is acknowledged on the strength of a failure that is not recorded.
- * With FUA or dup = sync every copy that counts holds it; with FUA stably. When
- * a FLUSH is done, every copy that counts holds what was promised stably.
+ * When a write is acknowledged, its data copy holds it.  If weftd has recorded that copy
+ * as out and the engine knows that, an image does: no acknowledgement relies on an
+ * unrecorded failure.  With FUA or dup = sync every in-sync copy holds it; with FUA
+ * stably.  When a FLUSH is done, every in-sync copy holds promised data stably.
  */
 
 #include <config.h>
@@ -65,7 +63,7 @@ static struct judge_world world;
 static struct grain *grains;
 static uint64_t grains_count;
 
-/* What each version wrote. */
+/* The content of each version's write. */
 static struct span {
   uint64_t first, count;
 } *spans;
@@ -346,8 +344,8 @@ extents_done (struct judged *j, const struct array_request *r)
   }
 }
 
-/* What was acknowledged before it was submitted is stable, as far as it is there;
- * its client, and with it somebody, knows what there was to know.
+/* Data acknowledged before the FLUSH was submitted is stable, as far as it is there; its
+ * client, and so at least one client, knows of all losses.
  */
 static void
 flush_over (const struct judged *j)
@@ -472,7 +470,7 @@ judge_gone (unsigned member, uint64_t offset)
       lower_to (&j->floors[i - j->first], g->promised);
 }
 
-/* Each that has written there since a FLUSH may be told. */
+/* Each client that has written there since a FLUSH may get the error. */
 void
 judge_heard (unsigned member, bool counts)
 {
@@ -492,7 +490,7 @@ judge_closed (unsigned client)
     memset (&grains[i].owed[client], 0, sizeof grains[i].owed[client]);
 }
 
-/* Where no copy that counts has its bit they are all the same, and stable. */
+/* If no in-sync copy has its bit, all of them are the same, and stable. */
 static void
 check_bits (uint64_t g)
 {
@@ -530,8 +528,7 @@ judge_cleared (void)
     check_bits (i);
 }
 
-/* Whatever has happened: what was promised is there, even if all lose their
- * power now.
+/* Promised data is there, whatever has happened, even if all lose their power now.
  */
 void
 judge_kept (void)

@@ -236,7 +236,7 @@ sim_member_execute (struct sim_member *m, struct array_io *io, void *buf)
   sim_fail ("an unexpected kind of request");
 }
 
-/* Power is cut: what is not stable may be gone, grain by grain; bits stay. */
+/* Power is cut: unstable data may be gone, grain by grain; bits stay. */
 void
 sim_member_cut (struct sim_member *m, void (*gone) (uint64_t offset))
 {

@@ -1,11 +1,11 @@
 /* sim-weftd.c: weftd, the part of the host that listens to it, and how members
  * join.
  *
- * weftd records a lost member as out, if no data is lost with it; then, or when
- * a member has become in-sync again, either at once or as the array had other
- * sessions: prepared first.  Whoever holds a last copy is waited for.  A member
- * that is out comes back, with or without what it had not made stable, and
- * joins: what it may lack is dirty in its own map or in its peers'.
+ * weftd records a lost member as out, if no data is lost with it.  It does so, or records
+ * that a member is in-sync again, either at once or as if the array had other sessions:
+ * prepared first.  A member with a last copy is waited for.  A member that is out comes
+ * back, with or without its unstable data, and joins: its possibly missing data is dirty
+ * in its own map or in its peers'.
  */
 
 #include <config.h>
@@ -220,7 +220,7 @@ rejoin (unsigned member)
   event_new (EVENT_COPY, 5 * MS)->member = member;
 }
 
-/* What is dirty at a peer may be missing here. */
+/* Data that is dirty at a peer may be missing here. */
 static void
 gather (unsigned member)
 {
@@ -380,7 +380,8 @@ join (unsigned member)
     member;
 }
 
-/* What the host tells the engine: who joins is out until there is a connection. */
+/* The host's message to the engine: a joining member is out until there is a
+ * connection. */
 static void
 tell_states (void)
 {
@@ -391,7 +392,7 @@ tell_states (void)
                 ? MEMBER_OUT
                 : w.heard_state[i];
     if (seen[i] != MEMBER_OUT && seen[i] != w.seen[i])
-      w.said[i] = false; /* it may be said again */
+      w.said[i] = false; /* it may be reported again */
     w.seen[i] = seen[i];
     w.heard[i] = seen[i] != MEMBER_IN_SYNC;
     w.going[i] |= seen[i] == MEMBER_OUT;
@@ -455,7 +456,7 @@ hear_commit (const struct event *e)
     connect_to (i);
 }
 
-/* Not before who becomes in-sync is connected. */
+/* Only when the member that becomes in-sync is connected. */
 static void
 hear_prepare (const struct event *e)
 {

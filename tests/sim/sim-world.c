@@ -1,5 +1,5 @@
-/* sim-world.c: what happens in a run: the engine's requests to members and what
- * becomes of them, the clients, the faults, and weftd.
+/* sim-world.c: the events of a run: the engine's requests to members and their results,
+ * the clients, the faults, and weftd.
  */
 
 #include <config.h>
@@ -43,7 +43,7 @@ delay (void)
   return 5 * US + sim_below (400 * US);
 }
 
-/* What the engine wants. */
+/* The engine's requests. */
 
 static const char *const io_names[] = { "read",  "write", "zero",
                                         "trim",  "flush", "extents",
@@ -357,7 +357,7 @@ break_off (unsigned member, bool answers)
   e->life = w.connected[member];
 }
 
-/* Its process lives.  What it was asked is carried out, perhaps, and not answered as
+/* The member's process lives.  Its requests are carried out, perhaps, and not answered as
  * long as its disk hangs.
  */
 static void
@@ -496,7 +496,7 @@ spoil (void)
     w.may_fail = true;
 }
 
-/* No client sees an error of that, be it the last copy of something. */
+/* No client sees an error of that, even if it is the last copy of something. */
 static void
 fill (unsigned member)
 {
@@ -577,11 +577,13 @@ static void
 execute (struct flight *f)
 {
   struct array_io *io = f->io;
-  const struct sim_member *m = &w.members[io->member];
-  enum trouble trouble = w.trouble[io->member];
+  const struct sim_member *m;
+  enum trouble trouble;
 
-  if (f->executed)
+  if (f->executed) /* *io may be gone */
     return;
+  m = &w.members[io->member];
+  trouble = w.trouble[io->member];
   if (trouble == FINE && m->copying != UINT64_MAX &&
       f->life == w.life[io->member] &&
       sim_member_writes (m, io, m->copying * m->extent_bytes,
@@ -592,7 +594,7 @@ execute (struct flight *f)
   f->executed = true;
   if (f->life != w.life[io->member] ||
       (m->phase != SIM_SERVING && io->kind == IO_READ)) {
-    f->error = ESHUTDOWN; /* fenced; or refused, for it joins */
+    f->error = ESHUTDOWN; /* fenced; or refused, because it joins */
     if (!f->silent)
       answer_later (f);
     return;
@@ -646,7 +648,7 @@ answer (struct flight *f)
   world_take_outputs ();
 }
 
-/* All that happens. */
+/* All events. */
 
 void
 world_handle (struct event *e)

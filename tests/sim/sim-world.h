@@ -1,4 +1,4 @@
-/* sim-world.h: what sim.c (a run) and sim-world.c (what happens in it) share.
+/* sim-world.h: the common part of sim.c (a run) and sim-world.c (its events).
  */
 
 #ifndef WEFT_SIM_WORLD_H
@@ -16,12 +16,12 @@ enum event_kind {
   EVENT_ANSWER,  /* and answers it */
   EVENT_STRAY,   /* carries out one that was answered with an error */
   EVENT_FAULT,
-  EVENT_BREAK,  /* the engine is told that a connection is broken */
+  EVENT_BREAK,  /* the engine hears that a connection is broken */
   EVENT_UNHANG, /* a disk that has hung answers again */
   /* sim-weftd.c */
   EVENT_RECORD,   /* weftd hears that a member is lost */
-  EVENT_RETURN,   /* one that could not be left out is there again */
-  EVENT_REJOIN,   /* one that is out joins, */
+  EVENT_RETURN,   /* a member that could not be left out is there again */
+  EVENT_REJOIN,   /* a member that is out joins, */
   EVENT_COPY,     /* and copies what it lacks */
   EVENT_COMMIT,   /* the engine hears of a committed epoch, */
   EVENT_CONNECT,  /* is connected to a member again, */
@@ -58,8 +58,8 @@ struct world {
   struct array *array;
   struct sim_member members[ARRAY_MEMBERS_MAX];
   enum trouble trouble[ARRAY_MEMBERS_MAX];
-  /* Of the engine: it has no connection; and has said so; it was told that the
-   * member is out, or is to be.
+  /* The engine's view: it has no connection; it has reported that; it has heard that the
+   * member is out, or is about to go out.
    */
   bool noticed[ARRAY_MEMBERS_MAX], said[ARRAY_MEMBERS_MAX],
     heard[ARRAY_MEMBERS_MAX], going[ARRAY_MEMBERS_MAX];

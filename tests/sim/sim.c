@@ -4,15 +4,14 @@
  *   sim --seeds A-B     many
  *   sim --fresh N       N runs from a seed that the clock gives
  *
- * What may go wrong, as often as the seed says: answers take their time and
- * overtake each other; a request to a member is carried out long before it is
- * answered; a member's connection breaks before, between or after its answers,
- * and what was sent on it is carried out later all the same, until weftd has
- * fenced the member; a member falls silent; its disk hangs for a while, and its process
- * lives; a member answers with an error; a place can't be read; weftd takes its time to record a loss, and its answers
- * overtake each other; a second member is lost before the first is recorded;
- * the client's requests overlap; the image buffer is small; the array is
- * stopped.
+ * The faults, as often as the seed says: answers take their time and overtake each other;
+ * a request to a member is carried out long before it is answered; a member's connection
+ * breaks before, between or after its answers, and requests sent on it are carried out
+ * later nevertheless, until weftd has fenced the member; a member falls silent; its disk
+ * hangs for a while, and its process lives; a member answers with an error; a place can't
+ * be read; weftd takes its time to record a loss, and its answers overtake each other; a
+ * second member is lost before the first is recorded; the client's requests overlap; the
+ * image buffer is small; the array is stopped.
  *
  * In most runs members that are out come back, with or without a power cut, and
  * join again; in these a last copy is waited for, and comes back too.
@@ -224,14 +223,14 @@ end (void)
 {
   if (!w.stopped) {
     if (w.rejoins) {
-      /* Whoever has come to grief unnoticed is found by this, and taken back. */
+      /* Members that failed unnoticed are found by this, and taken back. */
       ask (ARRAY_WRITE, 0);
       if (!all_in_sync ())
         sim_fail ("all is quiet, but some member is not taken back");
     }
     ask (ARRAY_FLUSH, 0); /* it may be the one that finds a member lost */
     for (unsigned i = 0; i < JUDGE_CLIENTS; i++)
-      ask (ARRAY_FLUSH, i); /* all are told ... */
+      ask (ARRAY_FLUSH, i); /* all clients get their errors ... */
     w.may_fail = false;
     for (unsigned i = 0; i < JUDGE_CLIENTS; i++)
       ask (ARRAY_FLUSH, i); /* ... and that is all */

@@ -1,9 +1,9 @@
 /* sim.h: the simulator of the array engine.
  *
- * sim.c is a run; sim-world.c what happens in it: the clients, weftd, and what
- * goes wrong; sim-event.c its clock.  sim-member.c are the members: what they
- * hold, and what of it would survive a power cut.  sim-history.c is the judge:
- * it knows what every client asked and was told, and nothing of the engine.
+ * sim.c is a run; sim-world.c its events: the clients, weftd, and the faults; sim-event.c
+ * its clock.  sim-member.c are the members: their content, and the part of it that would
+ * survive a power cut.  sim-history.c is the judge: it knows every client's requests and
+ * answers, and nothing of the engine.
  *
  * Storage is looked at in grains.  A write has a version, its number in the
  * order of submission, and fills each of its grains with that version and the
@@ -49,7 +49,7 @@ void grain_fill (void *buf, uint64_t grain, uint64_t count, uint64_t version);
 /* The version of a grain; fails when it is torn or another grain's. */
 uint64_t grain_version (const void *buf, uint64_t grain, const char *where);
 
-/* What is known of a grain, or a client, gets later. */
+/* Known moments of a grain, or a client, only get later. */
 static inline void
 raise_to (uint64_t *to, uint64_t version)
 {
@@ -67,8 +67,8 @@ enum sim_map {
 };
 enum sim_phase { SIM_SERVING, SIM_WAITING, SIM_COPYING };
 struct sim_member {
-  uint8_t *now;         /* what a read sees */
-  uint8_t *durable;     /* what is certain to survive a power cut */
+  uint8_t *now;         /* the content that a read sees */
+  uint8_t *durable;     /* the content that survives a power cut */
   bool *bad;            /* for each grain: can't be read, until it is written */
   bool *maps[SIM_MAPS]; /* for each extent: the intent map */
   enum sim_phase phase; /* of joining */
@@ -82,12 +82,12 @@ void sim_member_init (struct sim_member *m, uint64_t bytes,
 bool sim_member_dirty (const struct sim_member *m, uint64_t extent);
 /* `gone` is called for each grain that is to lose a write. */
 void sim_member_cut (struct sim_member *m, void (*gone) (uint64_t offset));
-/* Nothing that it holds is to be trusted: all of it is dirty. */
+/* Its content is no longer trusted: all of it is dirty. */
 void sim_member_forget (struct sim_member *m);
-/* Begin to join: what is dirty is to do. */
+/* Begin to join: dirty extents must be copied. */
 void sim_member_wait (struct sim_member *m);
-/* The clears of a batch, if it is one: how many bytes of extents, from where;
- * false: there are no more.
+/* The clears of a batch, if it is one: how many bytes of extents, from where; false:
+ * there are no further ones.
  */
 bool sim_member_clears (const struct sim_member *m, const struct array_io *io,
                         unsigned i, uint64_t *offset, uint64_t *length);
@@ -100,22 +100,22 @@ int sim_member_execute (struct sim_member *m, struct array_io *io, void *buf);
 
 #define JUDGE_CLIENTS 3
 
-/* Who may be told, by a FLUSH that fails, that what was acknowledged is gone.  Moments
+/* Which clients may get an error from FLUSH because acknowledged data is gone.  Moments
  * are a judge's own: submissions and acknowledgements, in their order.
  */
 struct lapses {
-  uint64_t stable; /* what was acknowledged before is: a FLUSH was done */
+  uint64_t stable; /* data acknowledged before is stable: a FLUSH was done */
   struct {
     uint64_t wrote[ARRAY_MEMBERS_MAX]; /* when last, with a copy there */
     bool may;                          /* a FLUSH of its may fail ... */
     uint64_t may_last;         /* ... for what was acknowledged until then */
-  } client[JUDGE_CLIENTS + 1]; /* the last: those that have closed */
+  } client[JUDGE_CLIENTS + 1]; /* the last: the closed clients */
   bool may;                    /* a FLUSH of anybody's */
   uint64_t may_last;
 };
 /* May a FLUSH that this client asks for now fail? */
 bool lapses_may (const struct lapses *l, unsigned client);
-/* One that it asked for at that moment is over. */
+/* A FLUSH that it requested at that moment is over. */
 void lapses_told (struct lapses *l, unsigned client, uint64_t at);
 /* A member may have lost what was not stable; false: it had nothing of that. */
 bool lapses_add (struct lapses *l, unsigned member);
@@ -125,8 +125,8 @@ void lapses_close (struct lapses *l, unsigned client);
 struct judge_world {
   const struct layout *layout;
   struct sim_member *members;
-  const bool *recorded_out; /* what weftd says of each member */
-  const bool *heard_out;    /* and what the engine has heard of it */
+  const bool *recorded_out; /* weftd's state of each member */
+  const bool *heard_out;    /* and the state that the engine has heard */
   bool sync;                /* dup = sync-client */
 };
 struct judged; /* a request, from its submission to its end */
@@ -136,8 +136,7 @@ void judge_end (void);
 struct judged *judge_submitted (struct array_request *r, unsigned client);
 /* The client has closed its connection; from now on it is another. */
 void judge_closed (unsigned client);
-/* Checks what the client is told, and frees j.  may_fail: an error is
- * excused.
+/* Checks the client's answer, and frees j.  may_fail: an error is excused.
  */
 void judge_done (struct judged *j, struct array_request *r, bool may_fail);
 /* The array prepares an epoch, in which these members are in-sync; and says
@@ -145,9 +144,9 @@ void judge_done (struct judged *j, struct array_request *r, bool may_fail);
  */
 void judge_prepares (void);
 void judge_prepared (const bool in_sync[]);
-/* What is not stable of this place of a member is gone. */
+/* Unstable data in this place of a member is gone. */
 void judge_gone (unsigned member, uint64_t offset);
-/* The array is told that it may be; counts: of a copy that counts. */
+/* The array hears that it may be; counts: of an in-sync copy. */
 void judge_heard (unsigned member, bool counts);
 /* Bits have fallen: where no copy that counts has one, all are the same and
  * stable.

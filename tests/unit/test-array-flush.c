@@ -1,4 +1,5 @@
-/* test-array-flush.c: who is told, by a FLUSH that fails, of what may be gone.
+/* test-array-flush.c: which clients get an error from FLUSH after acknowledged data may
+ * have been lost.
  *
  * raid-10 of two pairs: unit 0 is on members 0 and 2, unit 1 on 1 and 3.  Members
  * 2 and 3 are out from the start, so 0 and 1 have last copies: they are lost and
@@ -63,7 +64,8 @@ test_each_is_told_once (bool closed)
   come_back (0, false);
   assert (flush_by (other) == EIO);
   assert (flush_by (other) == 0);
-  third = array_client_open (a); /* it was not there, and somebody was told */
+  third = array_client_open (a); /* this client was not there at the loss, and
+                                  * another client got the error */
   assert (flush_by (third) == 0);
   if (closed) {
     array_client_close (a, client);
@@ -91,7 +93,7 @@ test_kept (void)
   come_back (0, true);
   assert (finish (&f) == 0);
   assert (flush_by (client) == 0 && !array_differs (a)); /* bits may fall */
-  /* One that has kept all is followed by one that has not. */
+  /* After a process that kept all data comes one that lost some. */
   write_by (other, 0, 0);
   come_back (0, true);
   come_back (0, false);
@@ -132,8 +134,8 @@ test_lapse_is_remembered (void)
   end ();
 }
 
-/* It answered with an error: what it answered before may be gone as well, though
- * the next process has all that is in the cache.
+/* The disk answered with an error.  Earlier acknowledged data may be gone, too, even if
+ * the next process has the whole cache.
  */
 static void
 test_disk_errors (bool of_flush)
@@ -154,7 +156,7 @@ test_disk_errors (bool of_flush)
   end ();
 }
 
-/* A FLUSH speaks for all, until somebody was told. */
+/* A FLUSH reports the loss of all clients until one client has got the error. */
 static void
 test_speaks_for_others (bool closed)
 {
@@ -230,14 +232,14 @@ test_under_way (bool written_since)
   flush_under_way (&f[0], written_since ? &w : NULL);
   answer_all ();
   assert (done (&f[0]) && f[0].error == EIO);
-  /* Though others are told as well. */
+  /* The writers get the error even if other clients got it, too. */
   assert (flush_by (other) == (written_since ? EIO : 0));
   assert (flush_by (client) == (written_since ? EIO : 0));
   assert (flush_by (client) == 0);
   end ();
 }
 
-/* What was lost twice is told once, and what was written since once more. */
+/* Data that is lost twice is reported once; data written since then is reported again. */
 static void
 test_again (void)
 {
@@ -280,7 +282,7 @@ test_service (void)
   assert (done (&f) && f.error == EIO);
   assert (flush_by (client) == 0 && flush_by (other) == 0);
   assert (notices_lost == 0);
-  /* Who has written is told, whoever has asked. */
+  /* The writer gets the error, even if another client sent the failed FLUSH. */
   write_by (client, 0, 0);
   write_by (other, 4096, ARRAY_FUA);
   g.client = other;
@@ -289,7 +291,7 @@ test_service (void)
   assert (done (&g) && g.error == EIO);
   assert (flush_by (other) == 0);
   assert (flush_by (client) == EIO && flush_by (client) == 0);
-  /* What else fails is asked again, and nothing is gone by that. */
+  /* A request that fails with another error is sent again, and loses nothing. */
   write_by (client, 0, 0);
   f = (struct array_request) WRITE (0, 4096, ones);
   f.client = client;
@@ -300,7 +302,7 @@ test_service (void)
   commit_states (config.epoch, "i");
   answer_only (IO_WRITE, 0, 0, 4096, 0);
   assert (done (&f) && f.error == 0 && flush_by (client) == 0);
-  /* But what another process has lost with the connection is. */
+  /* But data that another process lost together with the connection is gone. */
   write_by (client, 0, 0);
   lose (0);
   return_of (0);

@@ -68,8 +68,8 @@ begin_with_pulses (enum layout_kind kind, unsigned n)
   begin (kind, n);
 }
 
-/* The process lives, its disk answers nothing: whatever it was asked, it is lost soon,
- * and named; what it was asked goes to other copies.
+/* The process lives, but its disk hangs.  The member is soon lost and named, whatever the
+ * request was, and other copies serve the request.
  */
 static void
 test_disk_hangs (enum array_op op)
@@ -127,17 +127,32 @@ test_disk_answers (enum array_op op)
   end ();
 }
 
-/* Its disk hangs, and nobody else has a copy: what needs it waits. */
+/* The disk with the only copy hangs, so requests that need it wait.  If the disk answers
+ * within the time-out, nothing else happens.  If not, the member is reported as lost, and
+ * the request is sent again when the member is given back.
+ */
 static void
-test_last_disk_hangs (void)
+test_last_disk_hangs (bool long_enough)
 {
   struct array_request r = READ (0, 4096, back);
+  unsigned ms;
 
   begin_with_pulses (LAYOUT_RAIDX, 4);
   commit (8); /* member 3 has the image */
   submit (&r);
-  assert (disk_hangs (0, 20000) == 0 && !done (&r));
-  assert (finish (&r) == 0);
+  ms = disk_hangs (0, long_enough ? 20000 : 14000);
+  assert (!done (&r));
+  if (long_enough) {
+    assert (ms >= 15000 && ms <= 15500);
+    answer (0, ENOTCONN);
+    pass (60000);
+    assert (ios_count == 0 && !done (&r));
+    give_back (0, 2, "iiio");
+    notices_lost = 0;
+  }
+  else
+    assert (ms == 0);
+  assert (finish (&r) == 0 && notices_lost == 0);
   end ();
 }
 
@@ -236,6 +251,61 @@ test_slow_gives_few_answers (void)
   end ();
 }
 
+/* A member that was found slow is asked for nothing but a sync.  It stays suspect while it
+ * owes that, and when that took long; not when it syncs quickly, or is asked nothing.
+ */
+static void
+test_slow_syncs (unsigned sync_ms, bool stays)
+{
+  struct array_request w = WRITE (0, 4096, ones), r = READ (UNIT, 4096, back);
+  struct array_request f = FLUSH;
+  struct array_stats stats;
+  bool written = false;
+
+  begin_with_pulses (LAYOUT_RAIDX, 4);
+  commit (8); /* so no bits are cleared, which would be asked of the member */
+  notices_lost = 0;
+  submit (&r);
+  now += 2 * MS;
+  answer (0, 0);
+  submit (&w);
+  pass (2000);
+  while (!written) {
+    written = ios[0]->member == 0;
+    answer (0, 0);
+  }
+  array_stats (a, now, &stats);
+  assert (stats.member[0].suspect);
+  submit (&f);
+  for (unsigned k = 0; k < ios_count;)
+    if (ios[k]->member == 0)
+      k++;
+    else
+      answer (k, 0);
+  assert (ios_count == 1 && ios[0]->kind == IO_FLUSH);
+  pass (sync_ms);
+  array_stats (a, now, &stats);
+  assert (stats.member[0].suspect);
+  answer_all ();
+  assert (finish (&f) == 0);
+  pass (sync_ms > 10000 ? 9000 : 9900);
+  array_stats (a, now, &stats);
+  assert (stats.member[0].suspect == stays);
+  assert (stats.member[0].service_ns == (stays ? 2000 * MS : 0));
+  if (stays) { /* it answers as slowly, and nothing is known of the others */
+    submit (&w);
+    pass (2000);
+    answer (0, 0);
+    pass (1000);
+    array_stats (a, now, &stats);
+    assert (stats.member[0].suspect && stats.member[1].service_ns == 0);
+  }
+  pass (11000);
+  array_stats (a, now, &stats);
+  assert (!stats.member[0].suspect && notices_lost == 0);
+  end ();
+}
+
 /* Where all members are slow, none is suspect. */
 static void
 test_all_slow (void)
@@ -269,10 +339,13 @@ main (void)
     test_disk_hangs (ops[op]);
     test_disk_answers (ops[op]);
   }
-  test_last_disk_hangs ();
+  test_last_disk_hangs (false);
+  test_last_disk_hangs (true);
   test_joining_disk_hangs ();
   test_says_nothing_of_its_disk ();
   test_slow_gives_few_answers ();
+  test_slow_syncs (12000, true);
+  test_slow_syncs (20, false);
   test_all_slow ();
   return 0;
 }

@@ -1,5 +1,5 @@
-/* test-array-join.c: members that join, epochs that are prepared, members that are
- * back, and when who only reads reads nothing, step by step.
+/* test-array-join.c: members that join, epochs that are prepared, members that come back,
+ * and when a reader must not read, step by step.
  */
 
 #include <config.h>
@@ -80,7 +80,8 @@ test_prepare (void)
   assert (ios_count == 4 && is_io (0, IO_WRITE, 0, 0, 4096));
   assert (flushes () == 3);
   prepare (2, "iiii");
-  /* What is buffered for it is written, then all are flushed, once more. */
+  /* The images buffered for the member are written, then all members are flushed once
+   * more. */
   while (ios_count > 1)
     answer (1, 0);
   assert (done (&f) && notices_prepared == 0);
@@ -108,7 +109,7 @@ test_prepare (void)
   end ();
 }
 
-/* What is buffered is not left to its age. */
+/* Preparing writes buffered images out at once, without waiting for their age. */
 static void
 test_prepare_sends (void)
 {
@@ -125,7 +126,8 @@ test_prepare_sends (void)
   end ();
 }
 
-/* Not while any of the copies is lost; when it is back, all is flushed anew. */
+/* Preparing waits while any copy is lost; when that copy is back, all members are flushed
+ * again. */
 static void
 test_prepare_waits_for_lost (void)
 {
@@ -151,7 +153,7 @@ test_prepare_anew (void)
   prepare (2, "iiii");
   answer (0, 0);
   answer (0, 0);
-  prepare (3, "iiii"); /* what is flushed already is not enough */
+  prepare (3, "iiii"); /* an earlier flush is not enough */
   assert (flushes () == 6);
   answer (0, 0);
   answer (0, 0);
@@ -225,7 +227,8 @@ test_arrives (bool lost)
   end ();
 }
 
-/* What was answered is to reach them, too, where nobody was prepared for the epoch. */
+/* Acknowledged writes must reach the images, too, even if no host had prepared for the
+ * epoch. */
 static void
 test_images_arrive (void)
 {
@@ -242,8 +245,8 @@ test_images_arrive (void)
   end ();
 }
 
-/* The change that we were prepared for may be committed when the next one comes,
- * in which it is to be out again.
+/* The change for which the host prepared may be committed only when the next change
+ * comes, which puts the member out again.
  */
 static void
 test_prepare_replaced (void)
@@ -265,7 +268,8 @@ test_prepare_replaced (void)
   end ();
 }
 
-/* It is told that the member, which it has dropped, is to stay. */
+/* weftd decides that the member stays, after this host has dropped it: the host reports
+ * the loss. */
 static void
 test_prepare_taken_over (void)
 {
@@ -279,9 +283,9 @@ test_prepare_taken_over (void)
   end ();
 }
 
-/* It is connected again in an epoch that is to be followed by one without it: it is
- * asked nothing.  If that one comes to nothing, it is told once more, for whoever
- * told it the last time has seen it connected since.
+/* The member reconnects in an epoch that the next one follows without it, so it gets no
+ * request.  If that next epoch does not come, the loss is reported once more, because the
+ * earlier reporter has seen the member connected since.
  */
 static void
 test_back_but_goes (bool replaced)
@@ -370,7 +374,7 @@ test_back_between_epochs (void)
   answer_all ();
   assert (prepared (9));
   carry_out (&w);
-  lose (2); /* its image waits, for it counts */
+  lose (2); /* its image waits, because it is in sync */
   commit_states (8, "iioi");
   return_of (2);
   tick ();
@@ -402,7 +406,7 @@ test_joins_beside_a_change (void)
   end ();
 }
 
-/* What was on its way to one that joins is no use when it begins anew. */
+/* Writes on their way to a joining member are dropped when it joins again. */
 static void
 test_joins_anew (void)
 {
@@ -483,7 +487,7 @@ test_no_overtaking (void)
   end ();
 }
 
-/* One that does not keep up goes, before writers have to wait for it. */
+/* A joining member that is too slow goes out before writers have to wait for it. */
 static void
 test_too_slow (void)
 {
@@ -508,8 +512,8 @@ test_too_slow (void)
   end ();
 }
 
-/* Without a batch door a read asks for a sign of life; one that joins refuses
- * it, and lives.
+/* Without batches a read serves as the sign of life.  A joining member refuses it, and
+ * that shows that it lives.
  */
 static void
 test_refuses_to_be_read (void)
@@ -579,8 +583,8 @@ answer_all_but (unsigned member)
       at++;
 }
 
-/* The copy that was written first goes out and joins anew, without that write,
- * before the other one is written.
+/* The copy that was written first goes out and joins again, without that write, before
+ * the other copy is written.
  */
 static void
 test_written_copy_joins_anew (void)
@@ -633,7 +637,7 @@ begin_half_written (struct array_request *w)
   commit_states (3, "iiii");
 }
 
-/* It is not answered for by a member that is to go out: the other copy is. */
+/* A member that is about to go out does not complete the write; the other copy does. */
 static void
 test_written_copy_goes (void)
 {
@@ -678,6 +682,56 @@ test_written_copy_keeps_its_bit (void)
   end ();
 }
 
+/* Does any bit fall in so many seconds? */
+static bool
+bits_fall (void)
+{
+  const struct batch_record *r;
+  bool any = false;
+
+  for (unsigned i = 0; i < 30; i++) {
+    tick_after (1000 * MS);
+    while (ios_count > 0) {
+      if (batch_of (0, &r) > 0)
+        any |= r->kind == BATCH_SETTLE || r->kind == BATCH_CLEAR;
+      answer (0, 0);
+    }
+  }
+  return any;
+}
+
+/* A member was given back without what it had not flushed.  No bit is cleared until the
+ * member has joined again.  With three copies none is cleared then, either.
+ */
+static void
+test_bits_of_one_given_back (enum layout_kind kind, unsigned n)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
+  bool third = kind == LAYOUT_RAID1 && n > 2;
+
+  config.batches = true;
+  config.extent_bytes = KiB (64);
+  begin (kind, n);
+  array_settled (a, 0, 0, 0, now);
+  submit (&w);
+  while (!done (&w))
+    answer_all ();
+  lose (0);
+  give_back (0, 2, n == 4 ? "iiii" : "iii");
+  assert (carry_out (&f) == EIO); /* the client gets the error */
+  assert (array_differs (a) && !bits_fall ());
+  commit_states (3, n == 4 ? "oiii" : "oii");
+  give_back (0, 4, n == 4 ? "jiii" : "jii");
+  answer_all ();
+  assert (!bits_fall ());
+  prepare (5, n == 4 ? "iiii" : "iii");
+  answer_all ();
+  commit_states (5, n == 4 ? "iiii" : "iii");
+  assert (array_differs (a) == third);
+  assert (bits_fall () == !third);
+  end ();
+}
+
 /* A third copy keeps its bits where its peers have some when it joins: they fall with
  * theirs, though nothing was written to it there.  late: these are an earlier
  * session's, and the resync finds one of them while the third copy joins.
@@ -718,9 +772,9 @@ test_bits_of_a_third_copy (bool late)
   end ();
 }
 
-/* Who only reads reads nothing between an epoch that it has prepared itself for and
- * the commit, for a writer may be in the new one already; nor while weftd may have
- * passed it over.
+/* A reader stops reading between preparing for an epoch and its commit, because a writer
+ * may work in the new epoch already.  It also stops while weftd may have continued
+ * without it.
  */
 static void
 test_reader (void)
@@ -731,7 +785,7 @@ test_reader (void)
   begin (LAYOUT_RAIDX, 4);
   assert (carry_out (&r) == 0);
 
-  /* What was read, but not answered before it has prepared itself, is read again. */
+  /* A read that was not answered before the host prepared is sent again. */
   submit (&r);
   prepare (2, "iiio");
   assert (prepared (2) && ios_count == 1 && !done (&r));
@@ -797,6 +851,9 @@ main (void)
   test_written_copy_joins_anew ();
   test_written_copy_goes ();
   test_written_copy_keeps_its_bit ();
+  test_bits_of_one_given_back (LAYOUT_RAIDX, 4);
+  test_bits_of_one_given_back (LAYOUT_RAID10, 4);
+  test_bits_of_one_given_back (LAYOUT_RAID1, 3);
   test_bits_of_a_third_copy (false);
   test_bits_of_a_third_copy (true);
   test_reader ();

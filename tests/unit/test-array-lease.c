@@ -1,4 +1,4 @@
-/* test-array-lease.c: what is ours comes and goes: array-lease.c. */
+/* test-array-lease.c: leases come and go (array-lease.c). */
 
 #include <config.h>
 
@@ -53,7 +53,7 @@ leave (uint64_t offset, uint64_t length)
   leave_with (offset, length, offset, length);
 }
 
-/* This alone was left, and is told once. */
+/* Exactly this range was given back, and it is reported once. */
 static bool
 left (uint64_t offset, uint64_t length)
 {
@@ -122,6 +122,26 @@ test_flow (void)
   }
 }
 
+/* The time that a write waited for its lease is no delay of a member that is lost then. */
+static void
+test_wait_for_a_lease (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+
+  start (LAYOUT_RAID10);
+  submit (&w);
+  tick_after (500 * MS);
+  grant (0, 4096);
+  tick_after (100 * MS);
+  lose (0);
+  assert (notice.member == 0 && notice.waited_ms == 100);
+  commit (1);
+  while (ios_count)
+    answer_all ();
+  assert (done (&w));
+  end ();
+}
+
 static struct array_request
 read_of (unsigned unit)
 {
@@ -186,7 +206,8 @@ test_left_after_request (void)
   end ();
 }
 
-/* So has one that reads: it may be about to read an image. */
+/* A read delays the return of its lease, too, because it may be about to read an
+ * image. */
 static void
 test_left_after_read (void)
 {
@@ -264,8 +285,9 @@ test_much_is_left (bool joins)
   end ();
 }
 
-/* Two hosts that want each other's halves would exchange them for ever, if each wanted
- * but what it lacks.  What an earlier one wants is not wanted twice.
+/* If each of two hosts asked only for its missing part of the other's range, they would
+ * exchange halves for ever.  A range that an earlier request asks for is not asked for
+ * twice.
  */
 static void
 test_wants (void)
@@ -287,7 +309,7 @@ test_wants (void)
   assert (r[1].offset == 2 * UNIT && r[1].length == 4096);
   assert (r[2].offset == 48 * UNIT - 512 && r[2].length == 512);
   assert (array_lease_wants (a, r, 1) == 1 && r[0].offset == UNIT - 512);
-  /* What is still wanted is said again when some of it has come. */
+  /* When some of the ranges are granted, the host asks again for the rest. */
   grant (UNIT, 512);
   assert (notices_lease == 5);
   assert (array_lease_wants (a, r, 5) == 2 && r[0].offset == 2 * UNIT);
@@ -299,7 +321,8 @@ test_wants (void)
   end ();
 }
 
-/* Those that waited begin in their order, and before what is asked back at once. */
+/* Waiting requests begin in their order, and before a lease that is asked back at once
+ * goes. */
 static void
 test_order (void)
 {
@@ -319,8 +342,9 @@ test_order (void)
   end ();
 }
 
-/* Where all copies are equal a read of what we hold may take an image; elsewhere it may
- * lack what is in the buffer of another.  Who has not made them equal himself takes none.
+/* Where all copies are in sync, a read under our lease may use an image.  Elsewhere the
+ * image may lack what another host still buffers.  A host that did not resynchronize the
+ * range itself reads no image.
  */
 static void
 test_images (void)
@@ -417,7 +441,8 @@ test_held (bool silent)
   end ();
 }
 
-/* A bad spot is mended by who has the lease, and that is asked for. */
+/* Only the lease holder repairs a bad spot, so a reader that finds one asks for the
+ * lease. */
 static void
 test_bad_spot (void)
 {
@@ -450,8 +475,9 @@ test_bad_spot (void)
   end ();
 }
 
-/* One that waits for a lease has no turn: else a write of what we hold would wait for it,
- * and the lease that is asked back of us for that write.
+/* A request that waits for a lease takes no turn.  Otherwise a write under our lease
+ * would wait for it, and so would the return of the lease that is asked back for that
+ * request.
  */
 static void
 test_waits_without_turn (void)
@@ -477,7 +503,7 @@ test_waits_without_turn (void)
   end ();
 }
 
-/* What came with a lease may not be stable yet, on any member; and it may be gone. */
+/* Data that came with a lease may not be stable yet on any member, and it may be lost. */
 static void
 test_flush (void)
 {
@@ -489,7 +515,8 @@ test_flush (void)
     submit (&f);
     assert (done (&f) && ios_count == 0);
     if (lapsed == 2)
-      give_back (1, 1, "iiii"); /* before: who held it is told */
+      give_back (1, 1, "iiii"); /* lost before the grant: the former holder gets
+                                 * the error */
     lose (1);
     return_whole (1);
     commit_states (1, "iiii");
@@ -529,8 +556,8 @@ lose_cache (unsigned member)
   answer_all ();
 }
 
-/* Who makes orphans equal is no client: what is lost of others it does not hear instead
- * of them, and they hear nothing of what is lost of its own.
+/* The host that resynchronizes orphaned ranges does so as a client of its own.  This
+ * client does not get the errors of other clients, and they do not get its errors.
  */
 static void
 test_flush_of_recovery (void)
@@ -553,7 +580,7 @@ test_flush_of_recovery (void)
   assert (carry_out (&w) == 0);
   lose_cache (0);
   assert (flush_by (copier, ARRAY_RECOVER) == 0);
-  assert (flush_by (third, 0) == EIO); /* for nobody was told yet */
+  assert (flush_by (third, 0) == EIO); /* no client has got the error yet */
   assert (flush_by (third, 0) == 0);
   assert (flush_by (client, 0) == EIO && flush_by (client, 0) == 0);
 
@@ -571,7 +598,7 @@ test_flush_of_recovery (void)
   end ();
 }
 
-/* Until the copies are equal only who makes them equal begins there. */
+/* Until the copies are in sync, only the recovering client may write there. */
 static void
 test_recover (void)
 {
@@ -617,7 +644,7 @@ test_recover (void)
   assert (all[0].offset == 0 && all[0].length == UNIT &&
           all[1].offset == 2 * UNIT && all[1].length == UNIT);
   free (all);
-  /* What is not all ours waits for the rest. */
+  /* A request that is not wholly under our lease waits for the rest. */
   over.flags = ARRAY_RECOVER;
   submit (&over);
   assert (ios_count == 0);
@@ -668,7 +695,8 @@ test_stop (void)
   end ();
 }
 
-/* Who begins with all is asked for nothing; what is not left yet is still ours. */
+/* A host that begins with the whole array is not asked for anything; ranges not given
+ * back yet are still ours. */
 static void
 test_all (void)
 {
@@ -694,8 +722,9 @@ test_all (void)
   end ();
 }
 
-/* What is asked back twice is left once, by the first call; what is leaving is not
- * granted meanwhile, nor what was not ours and is to be said so.
+/* A range that is asked back twice is given back once, for the first call.  Meanwhile a
+ * range on its way back is not granted, nor is a range that was not ours and must be
+ * reported so.
  */
 static void
 test_asked_back_twice (void)
@@ -737,7 +766,8 @@ test_asked_back_twice (void)
   end ();
 }
 
-/* What lies beside it, is wished, and was not written for long goes with it. */
+/* If the asker wishes for more, adjacent ranges that were not written for long are given
+ * back, too. */
 static void
 test_cold (void)
 {
@@ -749,7 +779,7 @@ test_cold (void)
   assert (carry_out (&w) == 0 && carry_out (&r) == 0);
   leave_with (14 * UNIT, UNIT, 12 * UNIT, 4 * UNIT);
   assert (left (12 * UNIT, 4 * UNIT));
-  /* Up to what was written of late, or is not ours, or not wished. */
+  /* This stops where a range was written recently, is not ours, or is not wished for. */
   leave_with (11 * UNIT, UNIT, 0, 48 * UNIT);
   assert (left (10 * UNIT + 1024, 2 * UNIT - 1024));
   leave_with (30 * UNIT, UNIT, 0, 48 * UNIT);
@@ -862,10 +892,10 @@ test_config (void)
   char why[200];
 
   start (LAYOUT_RAID10);
-  config.part_length = UNIT;
-  assert (!array_new (&config, now, why, sizeof why) && strstr (why, "part"));
-  config.part_length = 0;
   config.readonly = true;
+  assert (!array_new (&config, now, why, sizeof why) && strstr (why, "lease"));
+  config.readonly = config.leases = false;
+  config.part_length = UNIT;
   assert (!array_new (&config, now, why, sizeof why) && strstr (why, "lease"));
   end ();
 }
@@ -875,6 +905,7 @@ main (void)
 {
   rig_init ();
   test_flow ();
+  test_wait_for_a_lease ();
   test_left_after_commit (false);
   test_left_after_commit (true);
   test_left_after_request ();

@@ -7,8 +7,9 @@
  * than low, and still or not before high.  So of two writes one must have its low behind
  * the other's high, or the other way round.
  *
- * In some runs a member dies, and is out by a change that all are prepared for, each in
- * its own time; in some a host dies, and another one makes equal what it had.
+ * In some runs a member dies and goes out by a change for which every host prepares in
+ * its own time.  In other runs a host dies, and another host resynchronizes its
+ * ranges.
  */
 
 #include <config.h>
@@ -46,7 +47,7 @@ struct host {
 
 static struct host host[HOSTS];
 static struct spans
-  table; /* who has a lease of what: 1 + the host, or ORPHAN */
+  table; /* holder of each sector's lease: 1 + the host, or ORPHAN */
 static uint32_t step, writes;
 static uint32_t low[WRITES_MAX][SECTORS], high[WRITES_MAX][SECTORS];
 static uint64_t epoch; /* as weftd has committed it */
@@ -55,7 +56,7 @@ static bool failed; /* the member is gone */
 
 static struct host *current;
 
-/* What follows is done with this one. */
+/* The following steps are done with this host. */
 static void
 use (struct host *h)
 {
@@ -162,8 +163,8 @@ asker (unsigned i)
   return h;
 }
 
-/* A member that is gone answers nothing; what it was asked before may have been carried
- * out, but not when weftd has committed that it is out.
+/* A failed member answers nothing.  It may have carried out earlier requests, but only
+ * before weftd has committed that it is out.
  */
 static void
 answer_something (unsigned i)
@@ -198,8 +199,8 @@ take_left (struct host *h)
     }
 }
 
-/* What others have of it is asked back; what nobody has is granted, with something
- * behind it.
+/* Sectors that others hold are asked back; free ones are granted, with some sectors
+ * beyond.
  */
 static void
 serve (struct host *h)
@@ -240,8 +241,8 @@ serve (struct host *h)
   rig_take ();
 }
 
-/* What was read of a write that is not answered yet may be gone with its member, until
- * the write is carried out again.
+/* Data that was read from an unacknowledged write may be gone with its member, until the
+ * write is carried out again.
  */
 static void
 forget_unanswered (void)
@@ -306,7 +307,7 @@ carry_out_alone (struct host *h, struct array_request *r)
     }
 }
 
-/* What was asked for it is over at all members; then another one makes equal what it had.
+/* All its requests end at all members; then another host resynchronizes its ranges.
  */
 static void
 die (struct host *h)

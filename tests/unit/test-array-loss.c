@@ -41,6 +41,50 @@ test_loss (void)
   end ();
 }
 
+/* A notice of a loss says for how long the oldest request has waited for the member. */
+static void
+test_wait_is_told (void)
+{
+  struct array_request of[] = { READ (UNIT, 4096, back), READ (0, 4096, back),
+                                READ (0, 4096, back) };
+
+  begin (LAYOUT_RAIDX, 4);
+  lose (0);
+  assert (notice.waited_ms == 0);
+  end ();
+  begin (LAYOUT_RAIDX, 4);
+  for (unsigned i = 0; i < 3; i++) {
+    submit (&of[i]);
+    tick_after (100 * MS);
+  }
+  lose (0); /* the first request does not need it */
+  assert (notice.member == 0 && notice.waited_ms == 200);
+  commit (1);
+  while (ios_count)
+    answer_all ();
+  end ();
+}
+
+static void
+test_wait_of_images_is_told (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  answer (0, 0);
+  assert (done (&w));
+  tick_after (300 * MS);
+  assert (ios_count == 1 && ios[0]->member == 3); /* its image is on its way */
+  tick_after (100 * MS);
+  lose (3);
+  assert (notice.member == 3 && notice.waited_ms == 400);
+  commit (1 << 3);
+  while (ios_count)
+    answer_all ();
+  end ();
+}
+
 /* Another host has lost a member that we are just asking. */
 static void
 test_lost_by_others (void)
@@ -51,7 +95,7 @@ test_lost_by_others (void)
   submit (&r);
   assert (ios_count == 1 && ios[0]->member == 0);
   commit (1);
-  /* The connection is to be broken, and nobody waits for its answer. */
+  /* The connection must be broken, and no request waits for its answer. */
   assert (notices_lost == 1 && notice.member == 0 && !done (&r));
   tick_after (3600 * 1000 * MS);
   answer (0, ENOTCONN);
@@ -126,7 +170,7 @@ test_two_losses (void)
   submit (&ok);
   answer (0, 0);
   assert (done (&ok) && ok.error == 0);
-  /* What was acknowledged and not flushed is gone: said once. */
+  /* Acknowledged data that was not flushed is gone: one FLUSH reports that. */
   assert (carry_out (&f[0]) == EIO);
   assert (carry_out (&f[1]) == 0 && notices_data == 1);
   end ();
@@ -234,7 +278,7 @@ test_timeout (void)
   end ();
 }
 
-/* Whatever it answers: it lives, though its probe is still under way. */
+/* Any answer shows that the member lives, even if its probe is still under way. */
 static void
 test_sign_of_life (void)
 {
@@ -420,7 +464,8 @@ test_asked_as_the_load_begins (void)
   answer (0, 0);
   assert (done (&r) && array_deadline (a) == now + 500 * MS);
   tick_after (500 * MS);
-  assert (ios_count == 3); /* asked again, before they are predicted anew */
+  assert (ios_count == 3); /* asked again, before its times are predicted
+                            * again */
   for (unsigned i = 0; i < 14; i++) {
     tick_after (1000 * MS);
     assert (notices_lost == 0);
@@ -431,7 +476,8 @@ test_asked_as_the_load_begins (void)
   end ();
 }
 
-/* What comes back after a loss may be another disk. */
+/* A member that returns after a loss may be another disk, so its former times do not
+ * count. */
 static void
 test_known_no_more (void)
 {
@@ -663,6 +709,29 @@ test_bad_spot_of_reader (void)
   end ();
 }
 
+/* The same with more than two copies, when the data's member is out: readers read the next
+ * copy, and what it lacks may still be in the buffer for the third one, too.
+ */
+static void
+test_bad_spot_of_image (unsigned row)
+{
+  struct array_request r = READ (row * UNIT, 4096, back);
+  unsigned next = 1 + row, third = 2 - row; /* images are read by turns */
+
+  config.readonly = true;
+  rig_states ("oii", config.states);
+  begin (LAYOUT_RAID1, 3);
+  submit (&r);
+  answer_only (IO_READ, next, row * UNIT, 4096, EIO);
+  answer_only (IO_READ, third, row * UNIT, 4096, 0);
+  assert (notices_lost == 1 && notice.member == next);
+  assert (ios_count == 0 && !done (&r));
+  commit_states (2, row ? "oio" : "ooi");
+  answer_only (IO_READ, third, row * UNIT, 4096, 0);
+  assert (done (&r) && r.error == 0);
+  end ();
+}
+
 /* It does not wait for ever. */
 static void
 test_bad_spot_stays (void)
@@ -686,7 +755,8 @@ test_bad_spot_stays (void)
   end ();
 }
 
-/* Where no copy can be read nobody is lost for it, and nothing is waited for. */
+/* If no copy can be read, no member is lost because of that, and the request does not
+ * wait. */
 static void
 test_no_good_copy (bool readonly)
 {
@@ -780,6 +850,30 @@ test_loss_of_what_failed (bool at_once)
   end ();
 }
 
+/* The connection broke after zeroes were sent.  A member that is given back may have
+ * them, so bits stay until it has joined again.  A member that goes out differs from no
+ * other.
+ */
+static void
+test_zeroes_without_answer (bool goes)
+{
+  struct array_request x = ACCEPT (1);
+
+  begin_unreadable (&x);
+  answer (0, 0);
+  answer (0, 0);
+  assert (is_io (0, IO_ZERO, 0, 0, 4096));
+  lose (0);
+  answer (0, ENOTCONN);
+  if (!goes)
+    return_whole (0);
+  commit (goes);
+  assert (finish (&x) == EIO && array_differs (a) == !goes);
+  commit (1);
+  assert (!array_differs (a));
+  end ();
+}
+
 /* Only the image is bad: it is mended. */
 static void
 test_loss_of_image_accepted (void)
@@ -821,7 +915,7 @@ test_loss_not_accepted (bool late)
   end ();
 }
 
-/* Who asks for one copy gets no other. */
+/* A request for one particular copy gets no other copy. */
 static void
 test_one_copy_only (void)
 {
@@ -858,6 +952,8 @@ main (void)
 {
   rig_init ();
   test_loss ();
+  test_wait_is_told ();
+  test_wait_of_images_is_told ();
   test_lost_by_others ();
   test_image_member_lost ();
   test_flush_while_degraded ();
@@ -888,10 +984,14 @@ main (void)
   test_bad_spot (false);
   test_bad_spot (true);
   test_bad_spot_of_reader ();
+  test_bad_spot_of_image (0);
+  test_bad_spot_of_image (1);
   test_bad_spot_stays ();
   test_loss_accepted ();
   test_loss_of_what_failed (true);
   test_loss_of_what_failed (false);
+  test_zeroes_without_answer (true);
+  test_zeroes_without_answer (false);
   test_loss_of_image_accepted ();
   test_loss_not_accepted (false);
   test_loss_not_accepted (true);

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "test-array-rig.h"
@@ -22,6 +23,7 @@ start (void)
 {
   config.batches = true;
   config.extent_bytes = 4 * UNIT;
+  config.leases = true;
   config.part_offset = PART * UNIT;
   config.part_length = (PART_END - PART) * UNIT;
   begin (LAYOUT_RAID10, 4);
@@ -39,7 +41,7 @@ read_of (unsigned unit)
   return (struct array_request) READ (unit * UNIT, 4096, back);
 }
 
-/* What is not wholly ours is refused, and nothing is sent. */
+/* A write that is not wholly inside our part is refused, and nothing is sent. */
 static void
 test_writes (void)
 {
@@ -142,8 +144,10 @@ test_suspect (void)
   bool around = false;
   struct array_stats stats;
 
+  config.leases = true;
   config.part_length = 12 * UNIT;
   begin (LAYOUT_RAIDX, 4);
+  settle ();
   for (unsigned i = 0; i < 400; i++) {
     struct array_request r = read_of (i % 24);
 
@@ -216,6 +220,7 @@ static void
 test_bad_spot (void)
 {
   struct array_request ours = read_of (4), theirs = read_of (24);
+  struct array_request both = READ (PART * UNIT, 8192, back);
 
   start ();
   for (unsigned mended = 0; mended < 2; mended++) {
@@ -242,11 +247,21 @@ test_bad_spot (void)
   answer_only (IO_READ, 2, 2 * UNIT, 4096, 0);
   answer_only (IO_WRITE, 0, 2 * UNIT, 4096, 0);
   assert (done (&ours) && ours.error == 0);
+
+  /* The same, read with what is beside it. */
+  both.offset -= 4096;
+  submit (&both);
+  assert (is_io (0, IO_READ, 1, 2 * UNIT - 4096, 4096));
+  answer (0, 0);
+  answer_only (IO_READ, 0, 2 * UNIT, 4096, EIO);
+  answer_only (IO_READ, 2, 2 * UNIT, 4096, 0);
+  answer_only (IO_WRITE, 0, 2 * UNIT, 4096, 0);
+  assert (done (&both) && both.error == 0);
   end ();
 }
 
-/* Of extents that have nothing else, what others have left falls; of the others only
- * what we have claimed.
+/* We clear only the bits that we set, never those that others left, even where an extent
+ * belongs to our part alone.
  */
 static void
 test_clear (void)
@@ -254,68 +269,62 @@ test_clear (void)
   struct array_request w = WRITE (PART * UNIT, 16 * UNIT, ones), f = FLUSH;
   unsigned seen = 0;
 
-  for (unsigned settled = 0; settled < 2; settled++) {
-    start ();
-    if (settled)
-      settle ();
-    carry_out (&w);
-    carry_out (&f);
-    for (unsigned i = 0; i < 20; i++) {
-      tick_after (1000 * MS);
-      while (ios_count > 0) {
-        const struct batch_record *r;
-        int count = batch_of (0, &r);
-
-        for (int k = 0; k < count && batch_clears (r[k].kind); k++) {
-          bool ours = settled && r[k].offset == 4 * UNIT;
-
-          assert (r[k].length == (settled ? 4 * UNIT : 12 * UNIT));
-          assert (r[k].kind == (ours ? BATCH_SETTLE : BATCH_CLEAR));
-          seen++;
-        }
-        answer (0, 0);
-      }
-    }
-    assert (seen == (settled ? 16 : 4));
-    end ();
-  }
-}
-
-/* No batch is about more than 64 extents, each of which is looked at unit by unit; what is
- * left follows.
- */
-static void
-test_much_to_clear (void)
-{
-  struct array_request w = WRITE (0, 44 * UNIT, ones);
-  unsigned cleared = 0;
-
-  config.batches = true;
-  config.extent_bytes = 4096;
-  config.part_length = 44 * UNIT;
-  begin (LAYOUT_RAID10, 4);
+  start ();
+  settle ();
   carry_out (&w);
+  carry_out (&f);
   for (unsigned i = 0; i < 20; i++) {
     tick_after (1000 * MS);
     while (ios_count > 0) {
       const struct batch_record *r;
       int count = batch_of (0, &r);
-      unsigned extents = 0;
 
-      for (int k = 0; k < count && batch_clears (r[k].kind); k++)
-        extents += r[k].length / 4096;
-      assert (extents <= 64);
-      cleared += extents;
+      for (int k = 0; k < count && batch_clears (r[k].kind); k++) {
+        assert (r[k].length == 12 * UNIT && r[k].kind == BATCH_CLEAR);
+        seen++;
+      }
       answer (0, 0);
     }
   }
-  assert (cleared == 2 * 44 * (UNIT / 4096));
+  assert (seen == 4);
   end ();
 }
 
-/* An image of others was only to be seen whether it can be read, and while it was on its
- * way the data's member went out: what it had then may be of before what was written out
- * for that, so it is read again.  readonly: so it is for who only reads.
+/* The first begins with a lease of all, and recovers it.  Then it has its part alone. */
+static void
+test_first (void)
+{
+  struct array_request theirs = WRITE (24 * UNIT, UNIT, ones),
+                       ours = WRITE (PART * UNIT, UNIT, ones),
+                       copy = WRITE (0, 24 * UNIT, ones);
+  struct array_range *list;
+
+  config.lease_all = true;
+  start ();
+  assert (array_lease_all (a, &list) == 1 && list[0].length == 48 * UNIT);
+  free (list);
+  assert (carry_out (&theirs) == EPERM);
+  assert (carry_out (&ours) == 0);
+  copy.flags = ARRAY_RECOVER;
+  assert (carry_out (&copy) == 0);
+  array_lease_recovered (a, now);
+  while (array_lease_leaves (a)) {
+    answer_all ();
+    tick_after (1000 * MS);
+  }
+  assert (carry_out (&copy) == EPERM && notices_left == 0);
+  assert (carry_out (&ours) == 0);
+  assert (array_lease_all (a, &list) == 1);
+  assert (list[0].offset == PART * UNIT);
+  assert (list[0].length == (PART_END - PART) * UNIT);
+  free (list);
+  answer_all ();
+  end ();
+}
+
+/* The image of another part was read only to check that it is readable.  Meanwhile the
+ * member with the data went out.  The image's answer may be from before the missing data
+ * was written to it, so it is read again.  readonly: the same holds for a reader.
  */
 static void
 test_image_of_before (bool readonly)
@@ -325,6 +334,7 @@ test_image_of_before (bool readonly)
   config.batches = true;
   config.readonly = readonly;
   if (!readonly) {
+    config.leases = true;
     config.part_offset = PART * UNIT;
     config.part_length = (PART_END - PART) * UNIT;
   }
@@ -362,6 +372,7 @@ test_joiner_is_asked (void)
   config.batches = config.rounds = true;
   config.extent_bytes = 4 * UNIT;
   config.round = config.member_round[0] = config.member_round[1] = 10;
+  config.leases = true;
   config.part_length = 4 * UNIT;
   rig_states ("iij", config.states);
   begin (LAYOUT_RAID1, 3);
@@ -394,7 +405,7 @@ main (void)
   test_held ();
   test_bad_spot ();
   test_clear ();
-  test_much_to_clear ();
+  test_first ();
   test_image_of_before (false);
   test_image_of_before (true);
   test_joiner_is_asked ();

@@ -1,5 +1,5 @@
 /* test-array-refused.c: requests that a member refuses for the moment, for want of room
- * or memory.
+ * or memory; and writes for which this host has no memory.
  */
 
 #include <config.h>
@@ -10,6 +10,20 @@
 #include <string.h>
 
 #include "test-array-rig.h"
+
+/* The host has no memory for blocks of a write while this is set. */
+static bool no_memory;
+
+void *__libc_malloc (size_t bytes);
+
+void *
+malloc (size_t bytes)
+{
+  if (!no_memory || bytes < 4096)
+    return __libc_malloc (bytes);
+  errno = ENOMEM;
+  return NULL;
+}
 
 /* RAID-x, n = 4: member 0 has unit 0, member 3 its image. */
 static struct array_request one;
@@ -37,6 +51,15 @@ answer_refused (unsigned member, int error)
     answer (0, ios[0]->member == member ? error : 0);
   }
   return asked;
+}
+
+static uint64_t
+memory_wait_ns (void)
+{
+  struct array_stats s;
+
+  array_stats (a, now, &s);
+  return s.memory_wait_ns;
 }
 
 static uint64_t
@@ -166,8 +189,8 @@ test_full (bool image)
   end ();
 }
 
-/* The array can't do without it: what it refuses waits, what it has is read, and no
- * FLUSH is answered.
+/* The array cannot do without this member: writes that it refuses wait, its data is read,
+ * and no FLUSH completes.
  */
 static void
 test_last_copy (void)
@@ -194,8 +217,8 @@ test_last_copy (void)
   end ();
 }
 
-/* The image is the last copy, and is read beside the write that it refuses.  What is in
- * the buffer only, and was answered, is waited for.
+/* The image is the last copy.  Its member refuses the write, and is still read.  An
+ * acknowledged write that is only in the buffer is waited for.
  */
 static void
 test_last_image (bool buffered)
@@ -226,7 +249,7 @@ test_last_image (bool buffered)
   end ();
 }
 
-/* Of several that have no room none is given up for another. */
+/* If several members have no room, none is given up in favour of another. */
 static void
 test_all_are_full (void)
 {
@@ -315,6 +338,58 @@ test_stop (void)
   end ();
 }
 
+/* This host has no memory for the image of a write, be the data written or not: the write
+ * waits, is carried out when there is memory, and its copies are equal then.
+ */
+static void
+test_host_without_memory (bool started)
+{
+  uint64_t began;
+
+  begin_write (started ? ARRAY_FUA : 0);
+  while (ios_count > 0)
+    answer (0, 0);
+  tick_after (200 * MS);
+  answer_all ();
+  one = (struct array_request) WRITE (0, 4096, twos);
+  if (
+    started) { /* it goes through, and its image is to go by the buffer after all */
+    one.flags = ARRAY_FUA;
+    submit (&one);
+    lose (3);
+    no_memory = true;
+    assert (ios_count == 2);
+    answer (0, 0);
+    answer (0, ENOTCONN);
+  }
+  else {
+    no_memory = true;
+    submit (&one);
+  }
+  began = now;
+  assert (memory_wait_ns () == 0);
+  for (unsigned i = 0; i < 20; i++) {
+    assert (array_deadline (a) <= now + 200 * MS); /* it asks again */
+    tick ();
+    assert (memory_wait_ns () == now - began); /* and says for how long */
+  }
+  assert (memory_wait_ns () >= 2000 * MS);
+  assert (!done (&one) && ios_count == 0 && !array_differs (a));
+  no_memory = false;
+  tick ();
+  if (started) {
+    return_whole (3);
+    commit (0);
+  }
+  assert (finish (&one) == 0 && memory_wait_ns () == 0);
+  tick_after (200 * MS);
+  answer_all ();
+  assert (array_idle (a) && !array_differs (a));
+  assert (all_are (members[0], 2, 4096) &&
+          all_are (members[3] + IMAGE0, 2, 4096));
+  end ();
+}
+
 int
 main (void)
 {
@@ -331,5 +406,7 @@ main (void)
   test_reads (true);
   test_batches ();
   test_stop ();
+  test_host_without_memory (false);
+  test_host_without_memory (true);
   return 0;
 }

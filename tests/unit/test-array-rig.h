@@ -1,6 +1,6 @@
-/* test-array-rig.h: an array engine with members in memory.  What it asks of
- * them waits in `ios` until the test answers it.  A test may have another engine on the
- * same members, and go from one to the other by `a` and `client`.
+/* test-array-rig.h: an array engine with members in memory.  Its requests to them wait in
+ * `ios` until the test answers them.  A test may run another engine on the same members,
+ * and switch between them by `a` and `client`.
  */
 
 #ifndef WEFT_TEST_ARRAY_RIG_H
@@ -61,7 +61,7 @@ int carry_out (struct array_request *r); /* submit, and finish */
 bool done (const struct array_request *r);
 void lose (unsigned member);
 void return_with (unsigned member, bool kept, uint64_t reach); /* array_back */
-void return_of (unsigned member); /* what it had not flushed may be gone */
+void return_of (unsigned member); /* data that it had not flushed may be gone */
 void return_whole (unsigned member);
 /* return_of, and the commit that follows */
 void give_back (unsigned member, uint64_t epoch, const char *states);

@@ -199,7 +199,7 @@ test_newer_waits (void)
   end ();
 }
 
-/* An image is being read: nobody is to see there what the data does not have. */
+/* While an image is read, no reader may see data there that the data member lacks. */
 static void
 test_image_is_read (void)
 {
@@ -256,7 +256,8 @@ test_fails (unsigned member, enum fate fate, bool first)
     commit_states (++config.epoch, "iiii");
     assert (!done (&w));
     answer_only (IO_WRITE, member, 0, 4096, 0);
-    if (fate == BACK) /* all of it once more, for it may have lost something */
+    if (fate == BACK) /* all of it once more, because the member may have lost
+                       * something */
       answer_all ();
   }
   assert (done (&w) && w.error == 0 && ios_count == 0);
@@ -265,7 +266,7 @@ test_fails (unsigned member, enum fate fate, bool first)
   end ();
 }
 
-/* The connection breaks: what was asked is over only when it has come back. */
+/* The connection breaks: the request ends only when the member has come back. */
 static void
 test_lost_under_way (unsigned member)
 {
@@ -374,8 +375,8 @@ test_joins_meanwhile (void)
   end ();
 }
 
-/* The data fails, and the image is written: whoever joins is not given its copy as if
- * all were well.
+/* The write of the data fails, and that of the image succeeds.  A joining member must not
+ * get its copy as if both had succeeded.
  */
 static void
 test_data_fails_beside_a_joiner (void)
@@ -397,7 +398,7 @@ test_data_fails_beside_a_joiner (void)
   end ();
 }
 
-/* It is to be in-sync: now the write needs it, too. */
+/* The member is about to be in sync: now the write needs it, too. */
 static void
 test_counts_meanwhile (void)
 {

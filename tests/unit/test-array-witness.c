@@ -1,5 +1,5 @@
-/* test-array-witness.c: what a writer reads that weftd has not answered for so long
- * that it may have been replaced.
+/* test-array-witness.c: which reads a writer may do after weftd has been silent for so
+ * long that it may have replaced the writer.
  */
 
 #include <config.h>
@@ -13,8 +13,8 @@
 
 static struct array_request one = READ (0, 4096, back), other, image;
 
-/* Members are told apart by what they have: data of the first unit is on member 0,
- * its image (of raid-x) on member 3.
+/* Content tells the members apart: data of the first unit is on member 0, its image (of
+ * raid-x) on member 3.
  */
 static void
 begin_silent (enum layout_kind kind)
@@ -34,8 +34,8 @@ is_sign (unsigned i, unsigned member)
   return ios[i]->member == member && batch_of (i, &r) == 0;
 }
 
-/* Who has the other copy is asked first, once for all that wait; but not by what was
- * asked of him before.
+/* The member with the other copy is asked first, once for all waiting reads; an earlier
+ * answer of it does not count.
  */
 static void
 test_asked_first (void)
@@ -62,7 +62,7 @@ test_asked_first (void)
   end ();
 }
 
-/* What was asked for in time needs no witness, however late it goes on. */
+/* A read that was requested in time needs no witness, however late it continues. */
 static void
 test_asked_in_time (void)
 {

@@ -1,6 +1,6 @@
-/* test-array.c: what the array engine promises when nothing goes wrong, with
- * members in memory that answer when the test says so.  (test-array-loss.c and
- * test-array-join.c: when something does; tests/sim: the same at random.)
+/* test-array.c: the array engine's promises when nothing fails, with members in memory
+ * that answer when the test lets them.  (test-array-loss.c and test-array-join.c test
+ * failures; tests/sim does the same at random.)
  */
 
 #include <config.h>
@@ -391,7 +391,8 @@ test_balance (void)
   r.length = 4096;
   submit (&r);
   assert (is_io (0, IO_READ, 2, 4 * UNIT, 4096));
-  for (unsigned i = 0; i < 8; i++) { /* the longer queue gets no more */
+  for (unsigned i = 0; i < 8; i++) { /* the longer queue gets no further
+                                      * reads */
     many[i] = r;
     submit (&many[i]);
     assert (is_io (1 + i, IO_READ, i < 4 || i == 5 || i == 7 ? 2 : 0, 4 * UNIT,
@@ -461,7 +462,7 @@ test_slow_half (void)
   assert (is_io (0, IO_READ, 2, 4 * UNIT, 4096));
   submit (&other);
   assert (is_io (1, IO_READ, 0, 4 * UNIT, 4096));
-  now += 30 * MS; /* what it took long ago does not count any more */
+  now += 30 * MS; /* response times from long ago do not count */
   answer_all ();
   submit (&image);
   assert (is_io (0, IO_READ, 2, 4 * UNIT, 4096));
@@ -582,7 +583,7 @@ test_clear (bool client_flushes)
   end ();
 }
 
-/* What those before us left dirty, to the end of what is in use of a member. */
+/* Extents that earlier writers left dirty, to the end of a member's used space. */
 static void
 test_clear_last (void)
 {
@@ -593,7 +594,7 @@ test_clear_last (void)
   begin (LAYOUT_RAIDX, 4);
   assert (config.layout.member_bytes == end_of_use);
   array_settled (a, 1, 20 * UNIT, 5 * UNIT, now);
-  array_settled (a, 2, 25 * UNIT, 5 * UNIT, now); /* of no use */
+  array_settled (a, 2, 25 * UNIT, 5 * UNIT, now); /* does not count */
   tick ();
   tick ();
   assert (ios_count == 4 && ios[0]->kind == IO_FLUSH);

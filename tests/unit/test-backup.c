@@ -1,5 +1,5 @@
-/* test-backup.c: the file of weftctl backup: what was packed is read again, and nothing
- * else is.
+/* test-backup.c: the file of weftctl backup.  A packed file can be read back, and any
+ * other is refused.
  */
 
 #include <config.h>
@@ -35,11 +35,58 @@ refused (const uint8_t *file, size_t bytes, const char *passphrase,
   }
 }
 
-/* Every byte that is changed, and every length that is cut, is noticed. */
+/* The message for one changed bit in each field, where the file is not encrypted, and where
+ * it is.
+ */
+#define HEADER "its header is damaged: copy it once more"
+#define PASSPHRASE "the passphrase is wrong, or its header is damaged"
+#define DAMAGED "it is damaged: copy it once more"
+#define LENGTH "cut off or damaged; copy it once more"
+static const struct field {
+  const char *name;
+  size_t from, to; /* those of the trailer: from its beginning */
+  const char *plain, *encrypted;
+  bool slow; /* of an encrypted file scrypt is needed: one bit is enough */
+} fields[] = {
+  { "magic", 0, 8, "no file of weftctl backup", "no file of weftctl backup",
+    false },
+  { "version", 8, 9, "this weftd reads version 1", "this weftd reads version 1",
+    false },
+  { "encrypted", 9, 10, HEADER, HEADER, false },
+  { "N", 10, 11, HEADER, PASSPHRASE, true },
+  { "r", 11, 12, HEADER, PASSPHRASE, true },
+  { "p", 12, 13, HEADER, HEADER, true },
+  { "zeros 1", 13, 16, HEADER, HEADER, false },
+  { "salt", 16, 32, HEADER, PASSPHRASE, true },
+  { "nonce", 32, 44, HEADER, DAMAGED, true },
+  { "zeros 2", 44, 48, HEADER, HEADER, false },
+  { "length", 48, 56, LENGTH, LENGTH, false },
+  { "check", 56, 72, HEADER, PASSPHRASE, true },
+  { "zeros 3", 72, 80, HEADER, HEADER, false },
+  { "text", 80, 80 + sizeof text - 1, DAMAGED, DAMAGED, true },
+  { "sum 1", 79 + sizeof text, 95 + sizeof text, DAMAGED, DAMAGED, true },
+  { "sum 2", 95 + sizeof text, 111 + sizeof text, DAMAGED, DAMAGED, false },
+};
+
+static void
+test_field (const struct field *f, uint8_t *file, size_t bytes,
+            const char *passphrase)
+{
+  for (size_t at = f->from; at < f->to; at++)
+    for (unsigned bit = 0; bit < 8; bit++) {
+      file[at] ^= 1 << bit;
+      refused (file, bytes, passphrase, passphrase ? f->encrypted : f->plain);
+      file[at] ^= 1 << bit;
+      if (passphrase && f->slow)
+        return;
+    }
+}
+
+/* Every bit that is changed, and every length that is cut, is noticed. */
 static void
 test_file (const char *passphrase)
 {
-  size_t bytes = 0;
+  size_t bytes = 0, next = 0;
   uint8_t *file = backup_pack (text, strlen (text), passphrase, &bytes);
   char *got;
 
@@ -50,14 +97,26 @@ test_file (const char *passphrase)
   free (got);
   for (size_t n = 0; n < bytes; n++)
     refused (file, n, passphrase, n < 8 ? "no file" : "cut off");
-  for (size_t i = 0; i < bytes - (passphrase ? 16 : 0); i++) {
-    /* Another number of scrypt's takes its time: one of each is enough. */
-    if (passphrase && ((i >= 10 && i < 32) || (i > 90 && i % 16)))
-      continue;
-    file[i] ^= 1;
-    refused (file, bytes, passphrase, "");
-    file[i] ^= 1;
+  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+    assert (fields[i].from == next);
+    next = fields[i].to;
+    test_field (&fields[i], file, bytes, passphrase);
   }
+  assert (next == bytes);
+  free (file);
+}
+
+/* A header that claims to be encrypted and is damaged asks for no passphrase. */
+static void
+test_asks (void)
+{
+  size_t bytes = 0;
+  uint8_t *file = backup_pack (text, strlen (text), NULL, &bytes);
+
+  assert (file);
+  file[9] = 1;
+  assert (!backup_encrypted (file, bytes));
+  refused (file, bytes, NULL, HEADER);
   free (file);
 }
 
@@ -71,23 +130,26 @@ test_passphrase (void)
   assert (file && again && bytes == other);
   assert (memcmp (file, again, bytes) != 0); /* salt and nonce */
   assert (memmem (file, bytes, "records", 7) == NULL);
-  refused (file, bytes, "wrong", "the passphrase is wrong");
-  refused (file, bytes, "", "the passphrase is wrong");
-  refused (file, bytes, NULL, "it is encrypted");
+  refused (file, bytes, "wrong", PASSPHRASE);
+  refused (file, bytes, "", PASSPHRASE);
+  refused (file, bytes, NULL, "it is encrypted: give its passphrase");
   /* Numbers that would take all memory, or all time. */
   for (unsigned i = 10; i < 13; i++) {
     uint8_t keep = file[i];
 
     file[i] = 255;
-    refused (file, bytes, "right", "damaged");
+    refused (file, bytes, "right", HEADER);
     file[i] = 0;
-    refused (file, bytes, "right", "damaged");
+    refused (file, bytes, "right", HEADER);
     file[i] = keep;
   }
-  file[60] ^= 1;
-  refused (file, bytes, "right", "the passphrase is wrong");
   free (file);
   free (again);
+  file = backup_pack (text, strlen (text), NULL, &bytes);
+  assert (file);
+  refused (file, bytes, "right", "it is not encrypted");
+  refused (file, bytes, "", "restore it without a passphrase");
+  free (file);
 }
 
 int
@@ -95,6 +157,7 @@ main (void)
 {
   test_file (NULL);
   test_file ("a passphrase");
+  test_asks ();
   test_passphrase ();
   return 0;
 }

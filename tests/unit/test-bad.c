@@ -51,16 +51,39 @@ round_trip (void)
 {
   static uint8_t slots[2 * BAD_SLOT_BYTES];
   static struct bad_list read;
+  unsigned good = (unsigned) test_random (2);
   const char *why;
   bool mend;
 
   memset (slots, 0, sizeof slots);
   list.sequence++;
-  bad_encode (&list, slots + test_random (2) * BAD_SLOT_BYTES);
+  bad_encode (&list, slots + good * BAD_SLOT_BYTES);
   CHECK (bad_decode (slots, BYTES, &read, &mend, &why) == 0);
-  CHECK (mend && read.count == list.count && read.sequence == list.sequence);
+  CHECK (mend && read.count == list.count && read.sequence >= list.sequence);
+  CHECK ((read.sequence + 1) % 2 !=
+         good); /* the next one is written beside it */
   CHECK (memcmp (read.range, list.range, list.count * sizeof list.range[0]) ==
          0);
+}
+
+/* The parts against a look at each block. */
+static void
+test_parts (void)
+{
+  for (unsigned i = 0; i < 10000; i++) {
+    uint64_t offset = test_random (4 * BAD_BLOCK_BYTES), found[2];
+    uint64_t length = 1 + test_random (3 * BAD_BLOCK_BYTES);
+    unsigned n = bad_parts (offset, length, found), seen = 0;
+
+    for (uint64_t b = 0; b < 8 * BAD_BLOCK_BYTES; b += BAD_BLOCK_BYTES) {
+      bool touched = offset < b + BAD_BLOCK_BYTES && offset + length > b;
+      bool whole = offset <= b && offset + length >= b + BAD_BLOCK_BYTES;
+
+      if (touched && !whole)
+        CHECK (seen < n && found[seen++] == b);
+    }
+    CHECK (seen == n);
+  }
 }
 
 /* Additions and good blocks at random, in one part of the disk or all over. */
@@ -75,7 +98,7 @@ test_walk (unsigned steps)
     uint64_t within = test_random (2) ? BYTES : 64 * BAD_BLOCK_BYTES;
     uint64_t offset = test_random (within / 512 - 1) * 512;
     uint64_t length = (1 + test_random (test_random (3) ? 16 : 200)) * 512;
-    enum bad_reason reason = 1 + test_random (3);
+    enum bad_reason reason = 1 + test_random (BAD_WRITE);
 
     if (length > within - offset)
       length = within - offset;
@@ -145,7 +168,7 @@ test_slots (void)
 {
   static uint8_t slots[2 * BAD_SLOT_BYTES], broken[2 * BAD_SLOT_BYTES];
   static const struct bad_range nonsense[] = {
-    { 0, 1, BAD_REBUILD },      { 2, 0, BAD_REBUILD },          { 2, 1, 4 },
+    { 0, 1, BAD_REBUILD },      { 2, 0, BAD_REBUILD },          { 2, 1, 5 },
     { BLOCKS, 1, BAD_REBUILD }, { 2, BLOCKS - 1, BAD_REBUILD },
   };
   static struct bad_list old, read;
@@ -186,7 +209,7 @@ test_slots (void)
   list.sequence = SEQUENCE_MAX;
   bad_encode (&list, broken + BAD_SLOT_BYTES);
   CHECK (decode (broken, &read, &mend) == 0 && mend);
-  CHECK (read.sequence == SEQUENCE_MAX - 1);
+  CHECK (read.sequence >= SEQUENCE_MAX - 1);
   bad_encode (&list, broken);
   CHECK (decode (broken, &read, &mend) == -1);
 
@@ -208,6 +231,7 @@ main (void)
   test_random_start ();
   test_full ();
   test_slots ();
+  test_parts ();
   test_walk (20000);
   return 0;
 }

@@ -1,6 +1,6 @@
-/* test-batch.c: batches come out as they went in; whatever was bent, cut or
- * made up is refused whole, without a look outside of the buffer (which lies
- * against the end of an allocation, for the address sanitizer to see).
+/* test-batch.c: batches come out as they went in.  A batch that is altered, cut or made
+ * up is refused whole, without a read outside of the buffer.  The buffer ends at the end
+ * of an allocation, so the address sanitizer would see such a read.
  */
 
 #include <config.h>

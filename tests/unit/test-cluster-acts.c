@@ -1,4 +1,4 @@
-/* test-cluster-acts.c: what administrators, hosts and members do in the world of
+/* test-cluster-acts.c: actions of administrators, hosts and members in the world of
  * test-cluster-world.h, for tests.
  */
 
@@ -81,7 +81,7 @@ lost (struct host *h, unsigned member)
   h->answered = false;
   CALL (h->op = ++weftd.op,
         cluster_session_lost (engine, in, h->session, member, 0, h->answers,
-                              "it is gone"));
+                              h->waited_ms, "it is gone"));
   carry_out ();
 }
 
@@ -143,7 +143,7 @@ refuse_loss (struct host *h, unsigned member, enum cluster_problem_kind kind,
              const char *code)
 {
   REFUSED (kind, code,
-           cluster_session_lost (engine, in, h->session, member, 0, false,
+           cluster_session_lost (engine, in, h->session, member, 0, false, 0,
                                  "it is gone"));
 }
 
@@ -217,7 +217,7 @@ come_again (struct host *h)
   h->session = 0;
 }
 
-/* What an attach is answered in the end, when it is refused. */
+/* The code with which an attach is finally refused. */
 const char *
 attach_refusal (struct host *h)
 {

@@ -78,7 +78,7 @@ refused (struct host *h, const char *code)
          h->refused == CLUSTER_FORBIDDEN;
 }
 
-/* What people would be told. */
+/* The preflight's answer for people. */
 static struct cluster_preflight f;
 
 static void
@@ -90,7 +90,7 @@ fly (const char *array, const struct cluster_allow *a, bool drop)
   assert (cluster_next_step (engine) == NULL);
 }
 
-/* ---- Who is let in. ---- */
+/* ---- Which nodes may attach.  ---- */
 
 static void
 test_default (void)
@@ -197,7 +197,7 @@ test_asks_nonsense (void)
 
 /* ---- Takeover. ---- */
 
-/* A holder that is heard is taken from by who may do that alone. */
+/* Only a host with the right may take over from a live holder. */
 static void
 test_takeover (void)
 {
@@ -280,7 +280,7 @@ test_shrinks (void)
   allow (writer, "ro");
   assert (session (writer)->rec.ended);
 
-  /* What an administrator has attached stays. */
+  /* A host that an administrator has attached stays. */
   begin ();
   writer->bound = false;
   attach_until_granted (writer);
@@ -330,7 +330,7 @@ test_heartbeat (void)
   begin ();
   allow (writer, "rw");
   attach_until_granted (writer);
-  cluster_allowed_remove (&array ()->rec.allow, writer->node);
+  cluster_access_remove (&array ()->rec.allow, writer->node);
   live_on (8);
   assert (writer->over && session (writer)->rec.ended);
 }
@@ -385,7 +385,7 @@ test_service (void)
   ADMIN (cluster_service_set (engine, in, "a", &s));
   assert (strcmp (list (), "n1 rw, n2 rw, n3 rw, n4 rw, host1 rw, host0 rw") ==
           0);
-  /* Who serves is told, by a new number. */
+  /* The serving host gets the change, by a new number. */
   assert (cluster_fences (engine) > fences);
   writer->writable = other->writable = true;
   writer->service = other->service = true;
@@ -396,7 +396,7 @@ test_service (void)
   assert (cluster_fences (engine) > fences);
   assert (writer->hears == cluster_fences (engine));
 
-  /* A candidate that is denied serves no more, and the other one does. */
+  /* A candidate that is denied stops serving, and the other candidate takes over. */
   writer->alive = false;
   deny (writer->node);
   assert (session (writer)->rec.ended);
@@ -430,7 +430,7 @@ test_removed (void)
   assert (rec ()->service_nodes == 0);
 }
 
-/* What people are told beforehand. */
+/* The preflight's words to people. */
 static void
 test_preflight (void)
 {
@@ -445,7 +445,7 @@ test_preflight (void)
   attach_until_granted (writer);
   fly ("a", &a, true);
   assert (f.allowed && f.lines_count == 1);
-  assert (strstr (f.line[0], "cut off: what it has not flushed is lost"));
+  assert (strstr (f.line[0], "cut off: its unflushed writes are lost"));
   fly ("a", &a, false);
   assert (f.lines_count == 1 && strstr (f.line[0], "cut off"));
   a.writable = true;
@@ -459,7 +459,8 @@ test_preflight (void)
   fly ("a", &a, true);
   assert (f.lines_count == 1 && strstr (f.line[0], "goes on"));
 
-  /* Who uses it by way of a process on another node, which may or may not be so. */
+  /* A session that serves through a process on another node may or may not be
+   * affected. */
   detach (writer);
   writer->exports = true;
   attach_until_granted (writer);
@@ -481,13 +482,13 @@ test_preflight (void)
   fly ("a", &a, false);
   assert (f.lines_count == 0);
   fly ("a", &a, true);
-  assert (f.lines_count == 1 && strstr (f.line[0], "exports it, is cut off"));
+  assert (f.lines_count == 1 && strstr (f.line[0], "exports it, are cut off"));
   allow (other, "rw");
   fly ("a", &a, false);
   assert (f.lines_count == 1 && strstr (f.line[0], "array a on node host1"));
 }
 
-/* The numbers of fences grow, faster than the clock, and whatever had them goes. */
+/* Fence numbers grow faster than the clock, and all that had them is dropped. */
 static void
 test_numbers (void)
 {

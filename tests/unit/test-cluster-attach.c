@@ -55,10 +55,9 @@ test_reader_again (void)
   assert (other->states[3] == MEMBER_OUT);
 }
 
-/* Where it would lose data it is refused in time.  The number that it prepared
- * serves no grant of a weftd that was started since; and where nobody asks
- * again, it is committed without those who are gone, who are to be fenced as soon
- * as they are back.
+/* An attach that would lose data is refused in time.  The epoch number that it prepared
+ * serves no grant of a later weftd.  If no host asks again, the epoch is committed
+ * without the missing members, which are fenced as soon as they are back.
  */
 static void
 test_late_members (void)
@@ -103,9 +102,9 @@ test_late_members (void)
   UNTIL (world.disk[2].min_epoch == member (2)->fence);
 }
 
-/* An attach was to start without a member that is away, but came to nothing, for the
- * other copy is gone, too, and has not confirmed that.  Nobody wrote: so the member
- * is as good as ever when it is back.  killed: weftd dies before it refuses.
+/* An attach was about to start without a missing member, but failed, because the other
+ * copy is gone, too, and has not confirmed that.  Nothing was written, so the member is
+ * still in sync when it is back.  killed: weftd dies before it refuses.
  */
 static void
 test_came_to_nothing (bool killed)
@@ -133,7 +132,7 @@ test_came_to_nothing (bool killed)
           writer->states[3] == MEMBER_IN_SYNC);
 }
 
-/* Nobody who lives waits for a clock: members and hosts are told at once. */
+/* While everything lives, nothing waits for a clock: members and hosts hear at once. */
 static void
 test_no_waits (void)
 {
@@ -175,7 +174,7 @@ test_spent_number (void)
   assert (writer->epoch == epoch + 3);
 }
 
-/* What a reader says of a member does not take it from the writer. */
+/* A reader's report of a loss does not take the member from the writer. */
 static void
 test_reader (void)
 {
@@ -209,8 +208,8 @@ lose_beside_silent_reader (void)
   return before;
 }
 
-/* Heard of again, the reader hears of no newer epoch than its own before the writer
- * has prepared itself: what it had for the lost member alone may be nowhere else.
+/* When weftd hears the reader again, the reader gets no newer epoch before the writer has
+ * prepared: data that the writer wrote for the lost member alone may be nowhere else.
  */
 static void
 let_in (uint64_t before)
@@ -258,7 +257,7 @@ test_reader_silent (void)
   live_on (2);
   assert (whole () && reader->epoch == rec ()->epoch);
 
-  /* A report does not let it in. */
+  /* A report does not give the reader the new epoch. */
   before = lose_beside_silent_reader ();
   refuse_loss (reader, 1, CLUSTER_CONFLICT, "starting");
 
@@ -278,7 +277,8 @@ test_reader_silent (void)
   attach_until_granted (reader);
   assert (reader->session != former && writer->prepared == reader->epoch);
 
-  /* Another loss just before it is let in: it waits for that, too. */
+  /* Another loss comes just before the reader gets the new epoch: the reader waits for
+   * that, too. */
   before = lose_beside_silent_reader ();
   UNTIL (state (1) == MEMBER_JOINING);
   first = rec ()->unprepared;
@@ -298,7 +298,7 @@ test_reader_silent (void)
   writer->busy = false;
   UNTIL (reader->epoch > before);
 
-  /* Whoever writes is gone, and nobody knows what he had: it reads. */
+  /* The writer is gone, and what it had is unknown: the reader reads. */
   before = lose_beside_silent_reader ();
   fall_silent (writer);
   live_on (60);
@@ -306,8 +306,8 @@ test_reader_silent (void)
   UNTIL (reader->epoch > before);
 }
 
-/* A member that is missing is left out of an attach after ten seconds, and one
- * that is out hinders nobody; but never the last copy.
+/* After ten seconds an attach leaves a missing member out, unless it has the last copy.
+ * A member that is out does not delay the attach.
  */
 static void
 test_degraded (void)
@@ -410,7 +410,7 @@ granted_early (const char *node, bool alive, uint64_t wrong)
   }
   early = other->attached;
   if (early) {
-    /* Whatever its node says, it can write nothing more. */
+    /* The process can write nothing further, whatever its node says. */
     writer->alive = true;
     UNTIL (writer->over);
   }
@@ -424,15 +424,15 @@ static void
 test_ended_holder (void)
 {
   assert (granted_early (NULL, false, 0));
-  /* One that speaks when it is asked has not. */
+  /* A process that answers has not ended. */
   assert (!granted_early (NULL, true, 0));
-  /* Another node can't know; nor does it say anything of another session. */
+  /* Another node can't know; and it says nothing of another session. */
   assert (!granted_early ("n9", false, 0));
   assert (!granted_early (NULL, false, 1));
 }
 
-/* A reader comes to an array that is degraded: what is written was perhaps not
- * yet put where it would look, so the writer prepares itself first.
+/* A reader comes to a degraded array.  Some writes may not have reached the copies that
+ * the reader would use, so the writer prepares first.
  */
 static void
 test_reader_comes (void)
@@ -450,7 +450,7 @@ test_reader_comes (void)
   detach (reader);
   come_again (reader);
 
-  /* It can't, for it has lost a last copy. */
+  /* The writer can't prepare, because it has lost a last copy. */
   writer->busy = true;
   host_attach (reader);
   live_on (4);

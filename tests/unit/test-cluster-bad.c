@@ -1,5 +1,5 @@
-/* test-cluster-bad.c: what members have in their lists of bad ranges, in offsets of
- * their array: each place once, with those that have it, and whether another copy may
+/* test-cluster-bad.c: the members' lists of bad ranges, in offsets of their array.  Each
+ * place is listed once, with the members that have it, and with whether another copy may
  * be left.
  */
 
@@ -31,8 +31,8 @@ accept_loss (uint64_t offset, uint64_t length, const char *code)
     assert (world.answer.kind == CLUSTER_REPLY_ARRAY);
 }
 
-/* It is an order to whoever writes, of what is listed.  Host 0 writes; three blocks
- * at the offset are bad.
+/* Accepting a loss gives the writer an order, about listed ranges only.  Host 0 writes;
+ * three blocks at the offset are bad.
  */
 static void
 test_loss (uint64_t offset)
@@ -50,14 +50,14 @@ test_loss (uint64_t offset)
   assert (cluster_session_loss (engine, s)->epoch == a->rec.epoch);
   number = cluster_session_loss (engine, s)->number;
   accept_loss (offset, 4096, "loss-pending");
-  host_beat (writer); /* is told, and asks anew when it lives on */
+  host_beat (writer); /* gets the order, and asks again when it lives on */
   writer->beat_op = 0;
   accept_loss (offset, 4096, NULL);
   assert (cluster_session_loss (engine, s)->range[0].length == 4096);
   assert (cluster_session_loss (engine, s)->number > number);
   for (unsigned ms = 0; ms < 11000; ms += 250)
     tick (250);
-  /* He has heard of it, or never will. */
+  /* The writer has got the order, or never will. */
   assert (cluster_session_loss (engine, s) == NULL);
 }
 
@@ -71,14 +71,73 @@ test_no_loss (const struct layout_piece *p, const struct bad_list *data)
   live_on (20); /* nobody was heard of while the order grew old */
   world.disk[p->copy[1].member].alive = false;
   report_lost (writer, p->copy[1].member);
-  member_says (p->copy[0].member, data, 4);
+  member_says (p->copy[0].member, data, 7);
   assert (cluster_array_bad (a, &list) == 1);
   assert (list->length == 12288 && list->copy_out && !list->copy_left);
   free (list);
   accept_loss (p->offset, 4096, "member-out");
   detach (writer);
-  member_says (p->copy[0].member, data, 5);
+  member_says (p->copy[0].member, data, 8);
   accept_loss (p->offset, 4096, "not-attached");
+}
+
+/* The writer's heartbeats and time alone: the members would report that they have no
+ * list. */
+static void
+beats (unsigned seconds)
+{
+  while (seconds-- > 0) {
+    for (unsigned i = 0; i < 4; i++)
+      tick (250);
+    host_beat (writer);
+    writer->beat_op = 0;
+  }
+}
+
+/* A member could not read a block when a part of it was written: the writer copies it
+ * from the other member, without a word of anybody.
+ */
+static void
+test_mend (const struct layout_piece *p, struct bad_list *data,
+           struct bad_list *image)
+{
+  const struct cluster_array *a = array ();
+  const struct cluster_session *s = cluster_array_writer (a);
+  const struct cluster_loss *mend;
+  uint64_t number;
+
+  assert (bad_add (data, p->copy[0].offset, 4096, BAD_WRITE));
+  live ();
+  member_says (p->copy[0].member, data, 4);
+  beats (2);
+  mend = cluster_session_loss (engine, s);
+  assert (mend && mend->epoch == 0 && mend->count == 1);
+  assert (mend->range[0].offset == p->offset && mend->range[0].length == 4096);
+  assert (verdict () == CLUSTER_WARNING && says ("could not be read on one"));
+  assert (!says ("no good copy"));
+  number = mend->number;
+  beats (30);
+  assert (s->loss->number == number);
+  beats (40); /* it has failed, and is tried again */
+  assert (s->loss->number > number);
+  number = s->loss->number;
+
+  /* An order of people goes first. */
+  accept_loss (p->offset, 4096, NULL);
+  beats (5);
+  assert (s->loss->number > number && s->loss->epoch == a->rec.epoch);
+
+  /* Where the other copy is bad as well, it can't be copied. */
+  assert (bad_add (image, p->copy[1].offset, 4096, BAD_WRITE));
+  member_says (p->copy[1].member, image, 5);
+  beats (70);
+  assert (s->loss->epoch == a->rec.epoch);
+  assert (verdict () == CLUSTER_ERROR && says ("no good copy"));
+  image->count = data->count = 0;
+  image->sequence++;
+  data->sequence++;
+  member_says (p->copy[0].member, data, 5);
+  member_says (p->copy[1].member, image, 6);
 }
 
 int
@@ -114,8 +173,8 @@ main (void)
   assert (cluster_array_bad_any (a));
   test_loss (p.offset);
 
-  /* An unchanged report says it still; a new one without them takes it back.  What
-   * the array does not use of a member is nobody's.
+  /* An unchanged report keeps the ranges; a new report without them removes them.  Bad
+   * ranges outside the array's part of a member belong to no array.
    */
   data.count = 0;
   data.sequence++;
@@ -133,6 +192,7 @@ main (void)
   data.count = 0;
   member_says (p.copy[0].member, &data, 3);
   assert (!cluster_array_bad_any (a));
+  test_mend (&p, &data, &image);
   assert (bad_add (&data, p.copy[0].offset, 12288, BAD_RESYNC));
   test_no_loss (&p, &data);
   return 0;

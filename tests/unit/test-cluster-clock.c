@@ -1,8 +1,8 @@
 /* test-cluster-clock.c: weftd's wall clock jumps, by days and by years, forth and back.
  *
- * What the engine stores by the wall clock is shown to people; what is done when is
- * decided by clocks that do not jump.  So each action of this list takes as long as with a
- * clock that is right, whatever the clock was when its wait began, and while it waits.
+ * The wall-clock times that the engine stores are only shown to people.  Clocks that do
+ * not jump decide when an action is due.  Each action in this list therefore takes as
+ * long as with a right clock, whatever the clock says before and during its wait.
  */
 
 #include <config.h>
@@ -160,8 +160,8 @@ test_shown (void)
   assert (at > engine->wall_ms && at <= engine->wall_ms + 20000);
 }
 
-/* A weftd whose clock was wrong when it stored things is started again, with one that is
- * right: what was waited for is waited for once more, and no longer.
+/* A weftd stored times with a wrong clock, and is started again with a right one: each
+ * wait begins again, and takes no longer than usual.
  */
 static void
 test_restart (void)
@@ -181,7 +181,8 @@ test_restart (void)
   }
 }
 
-/* Whoever has just ended is remembered, though others have ended in the future. */
+/* The most recently ended session is remembered, though others have ended in the
+ * future. */
 static void
 test_ended_sessions (void)
 {

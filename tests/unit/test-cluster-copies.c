@@ -1,31 +1,10 @@
-/* test-cluster-copies.c: what a member's disk was once is never taken for what it
- * is, and no other copy goes out beside it.
+/* test-cluster-copies.c: an old copy of a member's disk is never taken for the current
+ * one, and no other copy goes out because of it.
  */
 
 #include <config.h>
 
 #include "test-cluster-rig.h"
-
-/* The disk stops, and what is in its place is started. */
-static void
-put (unsigned m, const struct fake_disk *what)
-{
-  rig.disk[m] = *what;
-  start_again (m);
-}
-
-/* As it is now, before more is written to it. */
-static struct fake_disk
-yesterday_of (unsigned m)
-{
-  struct fake_disk yesterday;
-
-  live_on (60);
-  yesterday = rig.disk[m];
-  rig.disk[m].sequence += 5;
-  live_on (60);
-  return yesterday;
-}
 
 static bool
 failed (void)
@@ -75,8 +54,8 @@ test_old_copy (void)
   rebuilt_in_full (3);
 }
 
-/* Of a disk with the only copy that is left: however often it and weftd are
- * started, whatever they are told, and be it older by one step alone.
+/* An old copy of the disk with the last copy is refused, even if it is only one step old,
+ * however often it and weftd are started and whatever weftd sends to them.
  */
 static void
 test_last_copy (unsigned lag)
@@ -262,8 +241,8 @@ test_copy_at_once (void)
   UNTIL (state (3) == MEMBER_IN_SYNC);
 }
 
-/* One that is older still comes when the copy has been made blank, or has even got
- * its place again: nothing is known any more of how far the disk was.
+/* An older copy returns after the current copy was made blank, or has even joined again:
+ * nothing is known any longer of how far the disk was.
  */
 static void
 test_older_after_blank (bool placed)
@@ -320,7 +299,7 @@ test_old_clone (void)
   assert (array ()->disk[3]->alive && !array ()->disk[3]->old_copy);
 }
 
-/* A running clone goes on asking: that is said once. */
+/* A running clone keeps asking; one warning is logged. */
 static void
 test_clone (void)
 {
@@ -356,22 +335,23 @@ test_beside_old_copy (bool failed)
     stop (old);
     put (old, &yesterday);
   }
-  UNTIL (array ()->disk[old]->old_copy || array ()->disk[old]->failed);
+  UNTIL (array ()->disk[old]->old_copy ||
+         cluster_disk_failed (array ()->disk[old]));
   assert (state (old) == MEMBER_IN_SYNC);
   report (good);
   assert (state (good) == MEMBER_IN_SYNC);
   assert (cluster_array_writer (array ())->lost[good]);
 }
 
-/* The same where it has failed: the writer, who is idle, does not know that yet; he
- * is told, when he has the other one.
+/* The same beside a failed disk.  The idle writer does not know yet that the disk failed,
+ * and hears so when it has the other member.
  */
 static void
 test_beside_failed (void)
 {
   begin_writing_to (LAYOUT_RAID1, 2);
   rig.disk[1].failed = true;
-  UNTIL (array ()->disk[1]->failed);
+  UNTIL (cluster_disk_failed (array ()->disk[1]));
   assert (state (1) == MEMBER_IN_SYNC);
   report (0); /* a connection that broke */
   assert (state (0) == MEMBER_IN_SYNC);
@@ -381,8 +361,8 @@ test_beside_failed (void)
   assert (strcmp (member (1)->reason, "it has failed") == 0);
 }
 
-/* Disk 0 is to go out, for its node is drained, and whoever writes prepares slowly:
- * meanwhile an old copy is put in the place of another member.
+/* The node of disk 0 is drained, so the disk is about to go out, and the writer prepares
+ * slowly.  Meanwhile an old copy takes the place of another member.
  */
 static void
 old_copy_beside_change (unsigned members)
@@ -430,8 +410,8 @@ test_old_copy_beside_two (void)
   UNTIL (state (1) == MEMBER_IN_SYNC && cluster_node_drained (engine, "n1"));
 }
 
-/* A last copy is an old one, and a member of the other pair was started again: that
- * one goes out to be caught up, and nothing of it is told as lost.
+/* A last copy is an old one, and a member of the other pair was started again.  The
+ * latter goes out to be resynchronized, and nothing of it is reported as lost.
  */
 static void
 test_old_copy_elsewhere (void)

@@ -55,7 +55,7 @@ stands_still (const char *name)
 {
   const char *code = try_attach (name);
 
-  return code && strcmp (code, "doubted") == 0 && says ("stands still");
+  return code && strcmp (code, "doubted") == 0 && says ("is frozen");
 }
 
 static bool
@@ -66,7 +66,7 @@ refused (unsigned disk, const char *code)
   return was && strcmp (was, code) == 0;
 }
 
-/* What weftd itself has told this disk is all that it can know. */
+/* weftd judges a report by its own messages to this disk. */
 static void
 test_told_by_us (unsigned what)
 {
@@ -88,7 +88,7 @@ test_told_by_us (unsigned what)
   assert (rig.errors == 1 && says ("node n2") &&
           says ("weftctl node revoke n2"));
   live_on (40);
-  assert (rig.errors == 1); /* it is said once */
+  assert (rig.errors == 1); /* one message is logged */
   assert (cluster_read_only (engine) == NULL && !known (1)->alive);
   /* The array goes on without it, and so does the other one. */
   assert (granted ("a") && granted ("b"));
@@ -103,7 +103,8 @@ test_told_by_us (unsigned what)
   assert (!says ("revoke"));
 }
 
-/* Once, at its start, a process raises min_epoch by itself: no more. */
+/* Once, at its start, a process may raise min_epoch by itself; later raises are
+ * rejected. */
 static void
 test_raised_by_itself (void)
 {
@@ -159,12 +160,12 @@ test_first_words (unsigned what)
     /* The node is shut out: the array goes on without it. */
     d->dead = true;
     CALL (++weftd.op, cluster_node_shut_out (engine, in, "n2", "kim"));
-    assert (!says ("stands still"));
+    assert (!says ("is frozen"));
     UNTIL (state (1) == MEMBER_OUT);
   }
   else if (what == 1) {
     d->states_epoch--;
-    UNTIL (d->refused == NULL && !says ("stands still"));
+    UNTIL (d->refused == NULL && !says ("is frozen"));
   }
   else {
     /* Another node says so, too, when it first speaks. */
@@ -177,8 +178,8 @@ test_first_words (unsigned what)
   assert (granted ("a"));
 }
 
-/* A joining member's node is shut out and enrolled again while its array stands still:
- * the members have been told that what it copied is over, so it joins anew.
+/* A joining member's node is shut out and enrolled again while its array is frozen.  The
+ * members have heard that its copying is over, so it joins again.
  */
 static void
 test_shut_out_joiner (void)
@@ -192,7 +193,7 @@ test_shut_out_joiner (void)
   restart ();
   live_on (8);
   assert (refused (2, "doubted") && stands_still ("a"));
-  source = cluster_over_source (array (), 1);
+  source = cluster_shut_source (array (), 1);
   d->dead = true;
   CALL (++weftd.op, cluster_node_shut_out (engine, in, "n2", "kim"));
   live_on (8);
@@ -206,12 +207,12 @@ test_shut_out_joiner (void)
   live_on (40);
   assert (known (1)->alive && state (1) == MEMBER_JOINING);
   rig.disk[2].states_epoch--;
-  UNTIL (rig.disk[2].refused == NULL && !says ("stands still"));
+  UNTIL (rig.disk[2].refused == NULL && !says ("is frozen"));
   UNTIL (state (1) == MEMBER_IN_SYNC);
   assert (granted ("a"));
 }
 
-/* Of an array only its members speak, and of a disk only its node. */
+/* Only members may report on their array, and only its node may report on a disk. */
 static void
 test_outsider (bool as_member)
 {
@@ -238,7 +239,7 @@ test_outsider (bool as_member)
     honest.op = 0;
     *d = honest;
     live_on (8);
-    assert (!says ("stands still"));
+    assert (!says ("is frozen"));
   }
   assert (cluster_read_only (engine) == NULL && granted ("a"));
 }
@@ -292,7 +293,7 @@ test_session (bool writable, bool restarted)
     rig.attached = false;
   }
   else
-    assert (!says ("stands still"));
+    assert (!says ("is frozen"));
   assert (granted ("a"));
 }
 
@@ -355,7 +356,8 @@ test_round_beside_writer (void)
   assert (cluster_member_round (array (), 1) <= 12);
   for (unsigned m = 0; m < MEMBERS; m++)
     assert (state (m) == MEMBER_IN_SYNC && !known (m)->old_copy);
-  /* Nor when who said it falls silent, and the writer goes on. */
+  /* The others also stay in sync when the lying member falls silent and the writer goes
+   * on. */
   stop (1);
   live_on (60);
   assert (!known (1)->alive && array ()->rec.round <= 11);
@@ -363,8 +365,8 @@ test_round_beside_writer (void)
     assert (m == 1 || (state (m) == MEMBER_IN_SYNC && !known (m)->old_copy));
 }
 
-/* Nor do others pay for it who go out meanwhile: lost to the writer, which began a round
- * that it can't complete; or put out by weftd.
+/* The others also stay in sync while another member goes out: lost to the writer, which
+ * began a round that it can't complete, or put out by weftd.
  */
 static void
 test_round_beside_lost (bool put_out)
@@ -440,8 +442,9 @@ test_round_of_next_writer (void)
   assert (!d->full);
 }
 
-/* Who was put out for its word joins, and says it again: the others are still no old
- * copies, now or after a start of weftd, and that even where it has all data.
+/* The member that was put out for its report joins, and reports the same again.  The
+ * others are still no old copies, now or after a start of weftd, even if this member has
+ * all data.
  */
 static void
 test_round_of_joiner (enum layout_kind layout, unsigned members)
@@ -492,8 +495,8 @@ test_round_of_last_words (void)
   assert (array ()->rec.round == 12);
 }
 
-/* The array's record has the last round of who wrote last: that is known after a start
- * of weftd as well.
+/* The array's record has the last round of the last writer, so a restarted weftd knows
+ * it, too.
  */
 static void
 test_round_after_start (void)
@@ -513,7 +516,7 @@ test_round_after_start (void)
   assert (refused (1, "untrue") && granted ("a"));
 }
 
-/* Nobody knows who is right: nothing is recorded, and the array stands still. */
+/* Nobody knows who is right: nothing is recorded, and the array is frozen. */
 static void
 test_round_alone (bool lies)
 {
@@ -547,7 +550,7 @@ test_round_alone (bool lies)
         rig.disk[m].sequence--; /* the copy's was written since */
         start_again (m);
         live_on (8);
-        UNTIL (rig.disk[m].refused == NULL && known (m)->heard);
+        UNTIL (rig.disk[m].refused == NULL && cluster_disk_heard (known (m)));
       }
     assert (granted ("a"));
     for (unsigned m = 0; m < MEMBERS; m++)
@@ -558,7 +561,7 @@ test_round_alone (bool lies)
 
 /* At one tick a process that waited for a disk says a round that nobody bears out, and
  * another word of it takes that back.  The change that both of them confirm was not COMMITted
- * between them, and is when the array stands still no longer.
+ * between them, and is when the array is no longer frozen.
  */
 static void
 test_round_taken_back (void)
@@ -586,7 +589,8 @@ test_round_taken_back (void)
           state (1) == MEMBER_IN_SYNC);
 }
 
-/* Whoever has all that the array has is believed: the other is an old copy. */
+/* A member that has all data of the array is believed: the other member is an old
+ * copy. */
 static void
 test_round_of_whole_copy (void)
 {
@@ -602,7 +606,7 @@ test_round_of_whole_copy (void)
   for (unsigned m = 0; m < 2; m++)
     start_again (m);
   live_on (20);
-  assert (array ()->rec.round == 20 && !says ("stands still"));
+  assert (array ()->rec.round == 20 && !says ("is frozen"));
   rig.session = 0;
   snprintf (rig.instance, sizeof rig.instance, "another");
   attach (true);
@@ -618,8 +622,9 @@ test_round_of_whole_copy (void)
   assert (array ()->rec.round == rig.disk[0].round);
 }
 
-/* Those that confirm the end of a writer that wrote on, cut off from weftd, bear each
- * other out, though the first is silent when the second speaks: neither lies.
+/* A writer wrote on while it was cut off from weftd.  The members that confirm its end
+ * confirm each other's round, though the first is silent when the second reports: neither
+ * lies.
  */
 static void
 test_round_one_by_one (void)
@@ -652,7 +657,7 @@ test_round_one_by_one (void)
   assert (state (0) == MEMBER_IN_SYNC && state (1) == MEMBER_IN_SYNC);
 }
 
-/* A change waited only because its array stood still.  Nobody knows of that when weftd
+/* A change waited only because its array was frozen.  Nobody knows of that when weftd
  * is started again, so the change waits for nobody.
  */
 static void
@@ -673,7 +678,7 @@ test_change_at_start (void)
   assert (array ()->rec.change.epoch == 0 && array ()->rec.epoch == epoch);
 }
 
-/* What nobody ever gets to. */
+/* Numbers that no array ever reaches. */
 static void
 test_nonsense (void)
 {

@@ -7,28 +7,6 @@
 
 #include "test-cluster-rig.h"
 
-/* The disk stops, and what is in its place is started. */
-static void
-put (unsigned m, const struct fake_disk *what)
-{
-  stop (m);
-  rig.disk[m] = *what;
-  start_again (m);
-}
-
-/* A disk as it is now, before more is written to it. */
-static struct fake_disk
-yesterday_of (unsigned m)
-{
-  struct fake_disk yesterday;
-
-  live_on (60);
-  yesterday = rig.disk[m];
-  rig.disk[m].sequence += 5;
-  live_on (60);
-  return yesterday;
-}
-
 static bool
 refused (unsigned disk, const char *code)
 {
@@ -117,6 +95,32 @@ disk_after_the_import (void)
   return refused (1, "newer");
 }
 
+static bool
+disk_of_another_array (void)
+{
+  begin_array ();
+  live_on (8);
+  rig.disk[5] = rig.disk[1];
+  memset (rig.disk[5].uuid, 99, 16);
+  memset (rig.disk[5].array, 98, 16);
+  rig.disk[5].op = 0;
+  snprintf (rig.disk[5].instance, 16, "stranger");
+  UNTIL (refused (5, "unknown-array"));
+  return true;
+}
+
+static bool
+disk_that_disagrees (void)
+{
+  import_without_who_went_on ();
+  import.accept_loss = true;
+  DONE (cluster_array_import (engine, in, &import));
+  rig.disk[1].layout.unit *= 2;
+  rig.disk[1].dead = false;
+  live_on (8);
+  return refused (1, "disagree") && state (1) == MEMBER_OUT;
+}
+
 /* ---- Of a disk's age. ---- */
 
 static bool
@@ -127,6 +131,7 @@ old_copy (void)
   begin_writing ();
   yesterday = yesterday_of (3);
   rig.lags = true; /* so that it can't go out yet */
+  stop (3);
   put (3, &yesterday);
   live_on (30);
   return refused (3, "old-copy") && state (3) == MEMBER_IN_SYNC;
@@ -143,6 +148,7 @@ old_copy_of_the_last (void)
   yesterday = yesterday_of (3);
   detach ();
   live_on (8);
+  stop (3);
   put (3, &yesterday);
   live_on (30);
   return refused (3, "old-copy") && no_attach ("member-missing");
@@ -160,6 +166,7 @@ blank_in_the_last_one_s_place (void)
   detach ();
   blank = rig.disk[3];
   memset (blank.array, 0, 16);
+  stop (3);
   put (3, &blank);
   live_on (30);
   return refused (3, "blank") && no_attach ("member-missing");
@@ -189,6 +196,57 @@ second_process (void)
   rig.disk[4].op = 0;
   UNTIL (refused (4, "double-used"));
   return true;
+}
+
+/* ---- Of a disk's size, and of its place. ---- */
+
+static bool
+smaller_than_it_was (void)
+{
+  begin_array ();
+  stop (1);
+  rig.disk[1].data_bytes -= MiB (4);
+  start_again (1);
+  live_on (40);
+  return refused (1, "truncated") && state (1) == MEMBER_IN_SYNC;
+}
+
+static bool
+smaller_while_written (void)
+{
+  begin_writing ();
+  die (1);
+  rig.disk[1].data_bytes -= MiB (4);
+  start_again (1);
+  live_on (40);
+  return refused (1, "truncated") && state (1) == MEMBER_OUT;
+}
+
+static bool
+on_another_node (void)
+{
+  begin_array ();
+  rig.proven = true;
+  live_on (20);
+  stop (1);
+  live_on (40);
+  rig.disk[1].node = "elsewhere";
+  start_again (1);
+  live_on (40);
+  return refused (1, "other-node") && !known (1)->alive;
+}
+
+static bool
+in_the_place_of_another (void)
+{
+  begin_array ();
+  live_on (8);
+  rig.disk[5] = rig.disk[1];
+  memset (rig.disk[5].uuid, 99, 16);
+  rig.disk[5].op = 0;
+  snprintf (rig.disk[5].instance, 16, "stranger");
+  UNTIL (refused (5, "not-a-member"));
+  return state (1) == MEMBER_IN_SYNC;
 }
 
 /* ---- Of weftd's database, or of a node. ---- */
@@ -289,19 +347,26 @@ static const struct {
   { array_not_known, CLUSTER_WARNING, "weftctl array import" },
   { import_of_old_disk, CLUSTER_WARNING, "weftctl array import" },
   { import_without_who_went_on, CLUSTER_WARNING, "weftctl array import" },
-  { disk_after_the_import, CLUSTER_WARNING, "may have what no other has" },
+  { disk_after_the_import, CLUSTER_WARNING,
+    "may have data that no other disk has" },
+  { disk_of_another_array, CLUSTER_WARNING, "weftctl array import" },
+  { disk_that_disagrees, CLUSTER_WARNING, "only one copy" },
   { old_copy, CLUSTER_WARNING, "is an old copy of its disk" },
   { old_copy_of_the_last, CLUSTER_ERROR, "put the right disk back" },
   { blank_in_the_last_one_s_place, CLUSTER_ERROR, "put the right disk back" },
   { old_copy_of_one_that_is_out, CLUSTER_WARNING, "is degraded" },
+  { smaller_than_it_was, CLUSTER_WARNING, "give it its size back" },
+  { smaller_while_written, CLUSTER_WARNING, "give it its size back" },
+  { on_another_node, CLUSTER_WARNING, "weftctl disk move" },
+  { in_the_place_of_another, CLUSTER_INFO, "All is well" },
   { second_process, CLUSTER_WARNING, "A second process asked to serve" },
-  { member_knows_more, CLUSTER_ERROR, "stands still" },
-  { writer_knows_more, CLUSTER_ERROR, "stands still" },
+  { member_knows_more, CLUSTER_ERROR, "is frozen" },
+  { writer_knows_more, CLUSTER_ERROR, "is frozen" },
   { unknown_disk_knows_more, CLUSTER_WARNING, "that is not known here" },
   { two_nodes_know_more, CLUSTER_ERROR, "backup" },
-  { one_round_alone, CLUSTER_ERROR, "stands still" },
-  { what_cannot_be, CLUSTER_WARNING, "can't be so" },
-  { reader_says_what_cannot_be, CLUSTER_WARNING, "can't be so" },
+  { one_round_alone, CLUSTER_ERROR, "is frozen" },
+  { what_cannot_be, CLUSTER_WARNING, "impossible report" },
+  { reader_says_what_cannot_be, CLUSTER_WARNING, "impossible report" },
 };
 
 int

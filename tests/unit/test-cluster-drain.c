@@ -17,7 +17,8 @@ waits (const char *name)
   return cluster_node_waits (engine, name, text, sizeof text, NULL) ? text : "";
 }
 
-/* The member's node is to be drained, but it stays, and it is said what for. */
+/* The member's node is being drained, but the member stays, and the verdict gives the
+ * reason. */
 static void
 stays_for (unsigned m, const char *why)
 {
@@ -69,7 +70,7 @@ drain (bool attached, bool writable)
   for (unsigned m = 0; m < MEMBERS; m++)
     assert (state (m) == MEMBER_IN_SYNC);
   assert ((on (1, 4) && on (2, 5)) || (on (1, 5) && on (2, 4)));
-  /* What was there forgets the array, and serves nobody. */
+  /* The former member forgets the array, and serves no client. */
   UNTIL (known (1)->blank && known (2)->blank);
   REFUSED ("draining", cluster_spare_add (engine, in, "a", rig.disk[1].uuid));
   DONE (cluster_node_drain (engine, in, "n2", false));
@@ -110,7 +111,7 @@ test_drain_waits (void)
   moves_to (4);
 }
 
-/* Who writes is silent, and could not prepare itself: nothing is begun. */
+/* The writer is silent and could not prepare, so no change begins. */
 static void
 test_drain_beside_silence (void)
 {
@@ -140,7 +141,7 @@ test_drain_of_degraded (void)
   UNTIL (DRAINED ("n1"));
 }
 
-/* What is out on the node moves, too, and does not wait for its time. */
+/* An out member on the node moves, too, and without the usual delay. */
 static void
 test_drain_of_lost (void)
 {
@@ -160,8 +161,8 @@ test_drain_of_lost (void)
   UNTIL (DRAINED ("n3"));
 }
 
-/* The disk that stood ready dies when the member is just out: that is taken
- * back, for it is well.  And a drain that is stopped stays so.
+/* The spare disk dies when the member has just gone out: the member is taken back,
+ * because it is healthy.  A drain that is stopped stays stopped.
  */
 static void
 test_drain_given_up (void)
@@ -251,7 +252,8 @@ scenario_drain_moves_on (void)
   moves_to (5);
 }
 
-/* Of the disks on the node of the new one, too; and where none fits, it says so. */
+/* The drain also uses disks on the node of the new disk.  If no disk fits, the verdict
+ * says so. */
 static void
 test_drain_failed_target (void)
 {

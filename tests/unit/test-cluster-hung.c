@@ -1,4 +1,6 @@
-/* test-cluster-hung.c: members whose process lives and whose disk answers nothing. */
+/* test-cluster-hung.c: members whose process lives and whose disk answers nothing, or is
+ * gone.
+ */
 
 #include <config.h>
 
@@ -36,7 +38,7 @@ test_put_out (bool attached)
   assert (weftd.now_ms - began <= HUNG_MS + 1000);
   assert (strstr (member (1)->reason, "disk answers nothing"));
   assert (verdict () == CLUSTER_WARNING && says ("has a disk that hangs"));
-  assert (says ("its disk answers nothing: see to the disk"));
+  assert (says ("its disk does not answer: check the disk"));
   live_on (400);
   assert (state (1) == MEMBER_OUT);
   answer_again (1);
@@ -59,18 +61,22 @@ test_stays (void)
   }
 }
 
-/* A process may confirm what its disk does not have; it is not taken back by that, nor is
- * a rebuild at its end while the disk is silent.
+/* A process may confirm what its disk does not have; it is not taken back by that, not even
+ * tried, nor is a rebuild at its end while the disk is silent.
  */
 static void
 test_not_rebuilt (void)
 {
+  uint64_t rejoin_ms;
+
   begin_writing ();
   hang (1);
   UNTIL (state (1) == MEMBER_OUT);
   rig.disk[1].hangs = false;
+  rejoin_ms = array ()->disk[1]->back.due_live_ms;
   live_on (400);
   assert (state (1) == MEMBER_OUT);
+  assert (array ()->disk[1]->back.due_live_ms == rejoin_ms);
   answer_again (1);
   rig.disk[1].stuck = true;
   UNTIL (state (1) == MEMBER_JOINING && rig.disk[1].orders > 0);
@@ -95,6 +101,22 @@ scenario_spare (void)
   UNTIL (state (1) == MEMBER_OUT);
   UNTIL (on (1, 5));
   UNTIL (state (1) == MEMBER_IN_SYNC);
+}
+
+/* Or of one that does not say what it is to say (cluster-overdue.c). */
+static void
+test_spare_for_a_word (void)
+{
+  begin_array ();
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[4].uuid));
+  spare_after (20000);
+  rig.disk[1].holds = true;
+  attach (false);
+  detach ();
+  UNTIL (state (1) == MEMBER_OUT);
+  assert (on (1, 1));
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  assert (on (1, 4));
 }
 
 static void
@@ -217,6 +239,37 @@ test_slow_last_copy (void)
   UNTIL (state (2) == MEMBER_OUT);
 }
 
+/* A disk that is removed and comes back: its next process has kept nothing.  The last
+ * copy that is gone is named before a member that is out.
+ */
+static void
+test_gone (void)
+{
+  begin_writing_to (LAYOUT_RAID10, 4);
+  live_on (8);
+  rig.disk[2].gone = true;
+  rig.disk[2].cache = "as before";
+  UNTIL (state (2) == MEMBER_OUT);
+  assert (verdict () == CLUSTER_WARNING &&
+          says ("has a disk that is gone, and is out") &&
+          says ("comes back by itself when the path leads to it again"));
+  live_on (100);
+  assert (state (2) == MEMBER_OUT);
+  rig.disk[2].gone = false;
+  start_again (2);
+  UNTIL (state (2) == MEMBER_IN_SYNC);
+  die (0);
+  live_on (40);
+  rig.disk[2].gone = true; /* its mirror */
+  live_on (100);
+  assert (state (2) == MEMBER_IN_SYNC && verdict () == CLUSTER_ERROR &&
+          says ("comes back: connect its disk again"));
+  rig.disk[2].gone = rig.disk[0].dead = false;
+  start_again (2);
+  UNTIL (state (0) == MEMBER_IN_SYNC && state (2) == MEMBER_IN_SYNC &&
+         verdict () == CLUSTER_INFO);
+}
+
 /* A member with a last copy stays.  Where two hang that have the same, both do. */
 static void
 test_last_copy (bool both)
@@ -231,7 +284,7 @@ test_last_copy (bool both)
   live_on (200);
   assert (state (2) == MEMBER_IN_SYNC);
   assert (!both || state (0) == MEMBER_IN_SYNC);
-  assert (verdict () == CLUSTER_ERROR && says ("see to its disk"));
+  assert (verdict () == CLUSTER_ERROR && says ("check its disk"));
   answer_again (2);
   if (both)
     answer_again (0);
@@ -249,6 +302,7 @@ main (void)
   test_stays ();
   test_not_rebuilt ();
   test_kills ("spare", scenario_spare);
+  test_spare_for_a_word ();
   test_spare_hangs ();
   test_spare_for_a_bad_line ();
   test_kills ("slow", scenario_slow);
@@ -257,5 +311,6 @@ main (void)
   test_slow_last_copy ();
   test_last_copy (false);
   test_last_copy (true);
+  test_gone ();
   return 0;
 }

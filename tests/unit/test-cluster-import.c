@@ -5,7 +5,7 @@
 #include "cluster/cluster-preflight.h"
 #include "test-cluster-rig.h"
 
-/* What is asked for: array "a". */
+/* The requested import: array "a". */
 static struct cluster_import import;
 
 static void
@@ -17,7 +17,7 @@ lose_database_of_a (void)
   live_on (8);
 }
 
-/* After a kill weftd hears of the members anew. */
+/* After a kill weftd hears the members' reports again. */
 static void
 import_a (void)
 {
@@ -134,8 +134,8 @@ test_second (void)
   UNTIL (cluster_array_find (engine, "b")->disk[1]->took_place);
 }
 
-/* A disk of yesterday has not heard of the newest epoch.  It is given up where the array
- * can do without it, and is rebuilt in full; else its loss is to be accepted.
+/* A disk from yesterday lacks the newest epoch.  If the array can do without it, it is
+ * given up and rebuilt in full; otherwise its loss must be accepted.
  */
 static void
 test_stale (bool alone)
@@ -195,6 +195,25 @@ test_blank_first (void)
   assert (array ()->disk[1]->took_place);
 }
 
+/* A weftd that was being restored has told its generation to a blank disk, and nothing to
+ * the members, when its database was lost again.
+ */
+static void
+test_blank_of_a_restore (void)
+{
+  struct fake_disk *blank = &rig.disk[5];
+
+  begin_array ();
+  blank->dead = true;
+  blank->generation = 1700000000; /* as weftd_init begins */
+  lose_database_of_a ();
+  import_a ();
+  blank->dead = false;
+  live_on (8);
+  assert (!cluster_read_only (engine));
+  assert (cluster_disk_find (engine, blank->uuid));
+}
+
 /* The number-th disk of another cluster asks. */
 static void
 foreign_beat (unsigned number)
@@ -225,7 +244,7 @@ foreigns (const char *path)
   return count;
 }
 
-/* What is kept of disks that are not ours is bounded, in number and in time. */
+/* The memory for foreign disks is bounded, in number and in time. */
 static void
 test_foreigns (void)
 {
@@ -242,7 +261,7 @@ test_foreigns (void)
   assert (foreigns (NULL) == FOREIGNS_MAX);
   assert (!foreigns ("/dev/f45") && foreigns ("/dev/f44") == 1);
   REFUSED ("clone", cluster_array_import (engine, in, &import));
-  live_on (4 * 16); /* who is silent is no candidate */
+  live_on (4 * 16); /* a silent disk is no candidate */
   REFUSED ("unknown-array", cluster_array_import (engine, in, &import));
   live_on (4 * (9 * 60 + 40));
   assert (foreigns (NULL) == FOREIGNS_MAX);
@@ -256,8 +275,8 @@ test_foreigns (void)
   assert (rig.steps == 0 && TAILQ_EMPTY (cluster_disks (engine)));
 }
 
-/* What no weftd ever told a disk is taken over from none, not even from one that is
- * given up: weftd could count on from it only once, or not at all.
+/* Epochs that no weftd ever gave to a disk are refused, even from a disk that is given
+ * up: weftd could count on from them only once, or not at all.
  */
 static void
 test_nonsense (void)
@@ -371,7 +390,7 @@ scenario_return (void)
 /* It is like that member, but for this. */
 #define BUT(change, why) (*d = like, change, refused_place (d, why))
 
-/* Who says to be that member, and is not it, or has more than the others. */
+/* A disk claims to be that member and is another, or has more than the others. */
 static void
 test_not_it (void)
 {
@@ -493,8 +512,8 @@ test_three_epochs (void)
     assert (state (m) == MEMBER_OUT && member (m)->reset);
   UNTIL (whole ());
 
-  /* The newest does not ask: it is not known that there is one, and when it comes
-   * it is left as it is, for it may have what is missing.
+  /* The newest disk does not ask.  weftd does not know that it exists; when it comes it
+   * is left unchanged, because it may have the missing data.
    */
   begin_writing_to (LAYOUT_RAID1, 2);
   live_on (8);
@@ -666,11 +685,49 @@ test_replaced_too_late (void)
   REFUSED ("exists", cluster_array_import (engine, in, &import));
 }
 
+/* Disks that an import does not take; nothing has changed when the disk is mended. */
+static void
+test_refused (void)
+{
+  struct fake_disk was;
+
+  begin_array ();
+  lose_database_of_a ();
+  rig.disk[1].failed = true;
+  live_on (8);
+  REFUSED ("failed", cluster_array_import (engine, in, &import));
+  rig.disk[1].failed = false;
+
+  for (unsigned i = 0; i < MEMBERS; i++)
+    rig.disk[i].layout.member_bytes--;
+  live_on (8);
+  REFUSED ("superblock", cluster_array_import (engine, in, &import));
+  for (unsigned i = 0; i < MEMBERS; i++)
+    rig.disk[i].layout.member_bytes++;
+
+  was = rig.disk[1];
+  memset (rig.disk[1].array, 0, 16);
+  memset (rig.disk[1].cluster, 0, 16);
+  live_on (8);
+  assert (known (1));
+  stop (1);
+  live_on (80); /* reports of its former process are forgotten */
+  put (1, &was);
+  live_on (8);
+  REFUSED ("known-disk", cluster_array_import (engine, in, &import));
+  assert (array () == NULL);
+  DONE (cluster_disk_forget (engine, in, rig.disk[1].uuid));
+  live_on (8);
+  import_a ();
+  assert (array () != NULL);
+}
+
 int
 main (void)
 {
   test_replaced ();
   test_replaced_too_late ();
+  test_refused ();
   test_foreigns ();
   test_second ();
   test_stale (false);
@@ -678,6 +735,7 @@ main (void)
   test_twins ();
   test_nonsense ();
   test_blank_first ();
+  test_blank_of_a_restore ();
   test_joiner (false);
   test_joiner (true);
   test_three_epochs ();

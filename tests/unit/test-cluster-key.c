@@ -1,5 +1,6 @@
-/* test-cluster-key.c: what was given out for a member's former life opens nothing
- * in its next, and what opens that is not given out before whoever writes knows.
+/* test-cluster-key.c: tokens for a member's former process open nothing at the next
+ * process, and no token for the next process is given out before the writer knows of
+ * it.
  */
 
 #include <config.h>
@@ -23,7 +24,8 @@ heard (unsigned m)
 {
   const struct cluster_disk *d = array ()->disk[m];
 
-  return d->heard && strcmp (d->instance, rig.disk[m].instance) == 0;
+  return cluster_disk_heard (d) &&
+         strcmp (d->instance, rig.disk[m].instance) == 0;
 }
 
 static void
@@ -115,8 +117,8 @@ test_reborn_with_another (bool both)
   assert (state (other) == MEMBER_IN_SYNC);
 }
 
-/* The array could do without it, but not now: whoever writes waits for another, and
- * is idle.
+/* The array could do without the member, but not now: the writer waits for another
+ * member, and is idle.
  */
 static void
 test_reborn_beside_a_stalled_writer (void)
@@ -194,9 +196,9 @@ test_new_tokens (bool writer, bool killed)
   assert (array ()->rec.epoch == epoch); /* once is enough */
 }
 
-/* A last copy is served by another process, and given back: with all that it had not
- * flushed, if its processes say so.  What was lost once is not there by a later start
- * that loses nothing.
+/* A last copy is served by another process, and given back: with all unflushed data, if
+ * its processes say so.  An earlier loss stays reported after a later start without
+ * loss.
  */
 static void
 test_kept (bool restarted)
@@ -246,8 +248,9 @@ test_kept (bool restarted)
   }
 }
 
-/* What the next process's disk had noted when that was met stays known, whoever gives it
- * rounds since, and whatever becomes of weftd.  restarted: it is killed in between.
+/* The round that the next process's disk had noted at that time stays known, even if
+ * later rounds are given and weftd is started again.  restarted: weftd is killed in
+ * between.
  */
 static void
 test_life_round (bool restarted)

@@ -1,5 +1,5 @@
-/* test-cluster-lease.c: sessions share an array by leases: what is granted, asked back,
- * declared and recovered, and that no two ever have the same.
+/* test-cluster-lease.c: sessions share an array by leases: grants, recalls, declarations
+ * and recovery, and that two sessions never hold the same range.
  *
  * WEFT_SEED replays the random part.
  */
@@ -25,7 +25,7 @@ begin (void)
     world.host[i].writable = world.host[i].leases = true;
 }
 
-/* What a session says: nothing yet. */
+/* A session's words about leases: none yet. */
 static struct cluster_lease_words
 words_of (const struct host *h)
 {
@@ -41,9 +41,9 @@ static uint64_t number;
 static uint64_t
 next_number (void)
 {
-  uint64_t first = cluster_identity (engine)->generation << 32;
+  uint64_t first = LEASE_NUMBERS (cluster_identity (engine)->generation);
 
-  number = number < first ? first + 1 : number + 1;
+  number = number >> 32 == first >> 32 ? number + 1 : first + 1;
   return number;
 }
 
@@ -151,7 +151,8 @@ begin_free (void)
   give (writer, 0, size ());
 }
 
-/* The first has all as soon as it has made that equal, the second nothing. */
+/* The first session holds all as soon as it has resynchronized it; the second holds
+ * nothing. */
 static void
 test_begin (void)
 {
@@ -197,7 +198,7 @@ test_wish (void)
   assert (granted (other, 0, MiB (2)));
   ask_wish (writer, MiB (2) + SECTOR, SECTOR, MiB (1), MiB (3));
   assert (granted (writer, MiB (2), MiB (3)));
-  /* What is its own is as good as what is nobody's. */
+  /* Its own ranges may join its free ones in one grant. */
   ask_wish (writer, MiB (4), SECTOR, MiB (2), MiB (5));
   assert (granted (writer, MiB (2), MiB (5)));
   detach (other);
@@ -223,7 +224,8 @@ test_crossing (void)
   expect_refused (other->lease, CLUSTER_CONFLICT, "leases-wait");
   give (other, SECTOR, SECTOR);
   assert (granted (writer, 0, 2 * SECTOR));
-  /* What it does not ask for it gives back while it asks: so that ask waits on. */
+  /* It gives back the ranges that it does not ask for while its own request waits, so
+   * that request stays. */
   ask (other, 4 * SECTOR, SECTOR);
   ask (writer, 4 * SECTOR, SECTOR);
   assert (granted (other, 4 * SECTOR, 5 * SECTOR) && writer->lease_op != 0);
@@ -232,8 +234,8 @@ test_crossing (void)
   assert (other->lease_op != 0 && writer->lease_op != 0);
 }
 
-/* All that is asked for at once is granted together; or, where one of these is kept for
- * long, without it.
+/* All ranges of a request are granted together.  If one of them is kept for long, the
+ * others are granted without it.
  */
 static void
 test_together (bool kept)
@@ -263,8 +265,8 @@ test_together (bool kept)
     }
 }
 
-/* It is seen of each range that one call asks for whose turn it is, and who is to give
- * that back.
+/* For each range of a request, the reply shows whose turn it is and which session must
+ * give it back.
  */
 static void
 test_each (void)
@@ -299,8 +301,8 @@ test_each (void)
   assert (other->beat_op == 0 && other->heard.revokes == 1); /* at once */
 }
 
-/* Who asks later waits behind who asked before, and asks nobody back as long; what one
- * waits for is granted to no other for its wish.
+/* A later request waits behind an earlier one, and recalls no lease meanwhile.  A range
+ * that one session waits for is not granted to another as an extra.
  */
 static void
 test_in_turn (void)
@@ -326,7 +328,8 @@ test_in_turn (void)
   assert (granted (writer, MiB (2), MiB (3) - SECTOR));
 }
 
-/* Who is to give something back hears it at once; who waits for too long asks again. */
+/* A session that must give something back hears so at once; a request that waits for too
+ * long is sent again. */
 static void
 test_asked_back (void)
 {
@@ -353,8 +356,9 @@ test_asked_back (void)
   assert (!asked_back (writer, SECTOR, MiB (1)));
 }
 
-/* What has a number is done once, and not when something newer was. */
-/* What is asked back of one whose heartbeat is not here: the next one is not to wait. */
+/* A numbered message is carried out once, and not after a newer one. */
+/* A lease is recalled from a session whose heartbeat is not waiting at weftd: its next
+ * heartbeat is answered at once. */
 static void
 test_hurry (void)
 {
@@ -500,7 +504,7 @@ test_unheard (void)
   assert (granted (writer, 0, SECTOR));
 }
 
-/* Who declares what another has is over. */
+/* A session that declares the range of another one is ended. */
 static void
 test_liar (void)
 {
@@ -513,8 +517,8 @@ test_liar (void)
   UNTIL (other->over);
 }
 
-/* What one that died had is granted to nobody before all members have confirmed that it
- * is over, and another has made it equal (L2).
+/* The ranges of a dead session are granted to no other before all members have confirmed
+ * its end and another session has resynchronized them (L2).
  */
 static void
 test_orphans (void)
@@ -556,6 +560,35 @@ test_orphans (void)
   assert (map.held_bytes == MiB (2) + SECTOR && map.leases == 2);
   live_on (8);
   assert (!reader->heard.recover);
+}
+
+/* weftd reaches neither a host that it has evicted nor a member of that one's node.  The
+ * host may go on writing there, so nobody is granted what it had, nor ordered to recover it,
+ * before that member is out.
+ */
+static void
+test_orphans_unconfirmed (void)
+{
+  begin_free ();
+  ask (writer, 0, MiB (1));
+  fall_silent (writer);
+  world.disk[2].alive = false;
+  CALL (++weftd.op, cluster_session_evict (engine, in, writer->session, "kim"));
+  carry_out ();
+  while (rec ()->member[2].state == MEMBER_IN_SYNC) {
+    assert (!other->heard.recover);
+    if (other->lease_op == 0)
+      ask (other, 0, SECTOR);
+    live ();
+    assert (other->lease.kind != CLUSTER_REPLY_LEASES);
+  }
+  assert (session (writer)->rec.ended && rec ()->to_recover);
+  UNTIL (other->heard.recover);
+  recover (other);
+  if (other->lease_op == 0)
+    ask (other, 0, SECTOR);
+  UNTIL (other->lease_op == 0);
+  assert (other->lease.kind == CLUSTER_REPLY_LEASES);
 }
 
 /* The node of one that has died says so when it asks for what that had; of one that lives,
@@ -621,7 +654,7 @@ test_recoverer (bool ending, bool asks)
   assert (!session (quiet)->rec.ended && !quiet->heard.recover);
 }
 
-/* It is told of the order until it knows it. */
+/* The session gets the order again until it confirms it. */
 static void
 test_order (void)
 {
@@ -651,20 +684,26 @@ test_order (void)
   assert (!rec ()->to_recover);
 }
 
-/* A weftd that is killed knows that something is to be recovered. */
+/* A weftd that was killed knows that something must be recovered.  Numbers stay integers
+ * of JSON's whatever the generation; an imported cluster may have any.
+ */
 static void
-test_orphans_of_before (void)
+test_orphans_of_before (uint64_t generation)
 {
   begin_free ();
   ask (writer, 0, MiB (1));
   ask (other, MiB (1), MiB (1));
   fall_silent (writer);
   UNTIL (other->heard.recover);
+  for (size_t i = 0; i < weftd.stored; i++)
+    if (weftd.store[i].kind == CLUSTER_RECORD_IDENTITY)
+      weftd.store[i].identity.generation = generation;
   reincarnate ();
   assert (rec ()->to_recover);
   declare (other, MiB (1), MiB (1));
   other->heard.recover = 0;
   UNTIL (other->heard.recover); /* all that it does not have */
+  assert (other->heard.recover <= INT64_MAX && number <= INT64_MAX);
   assert (other->heard.ranges_count == 2);
   assert (other->heard.ranges[0].length == MiB (1));
   assert (other->heard.ranges[1].offset == MiB (2));
@@ -672,8 +711,8 @@ test_orphans_of_before (void)
   assert (!rec ()->to_recover);
 }
 
-/* One that was recovering goes on under the next weftd; if it leaves before it is done,
- * another begins anew.
+/* A session that was recovering continues under the next weftd; if it leaves before it is
+ * done, another begins again.
  */
 static void
 test_recovers_on (bool leaves)
@@ -704,8 +743,8 @@ test_recovers_on (bool leaves)
   assert (!rec ()->to_recover);
 }
 
-/* One that has heard an order, and has not begun with it when weftd is started, forgets it:
- * what it has is equal.
+/* A session has heard an order but not begun it when weftd is started again.  It forgets
+ * the order: its own ranges are in sync.
  */
 static void
 test_order_forgotten (void)
@@ -733,21 +772,46 @@ test_order_forgotten (void)
   assert (!rec ()->to_recover);
 }
 
-/* One that still makes equal what it began with says later what it has. */
 static void
-test_equal_later (void)
+has_part (struct host *h, uint64_t offset)
 {
-  begin ();
-  attach_until_granted (writer);
-  writer->order = writer->heard.recover;
-  attach_until_granted (other);
-  reincarnate ();
-  declare (other, 0, 0);
-  live_on (15 * 4);
-  assert (!session (writer)->rec.ended);
+  h->leases = false;
+  h->part = (struct cluster_part) { offset, MiB (1) };
 }
 
-/* Who detaches by itself has written all. */
+/* A session that still resynchronizes what it began with declares its ranges later.  This
+ * holds for the whole array, for an order, and for a part.
+ */
+static void
+test_equal_later (bool parts)
+{
+  struct host *late = parts ? other : writer, *soon = parts ? writer : other;
+
+  begin ();
+  if (parts) {
+    has_part (writer, 0);
+    has_part (other, MiB (1));
+  }
+  late->copying = true;
+  attach_until_granted (writer);
+  if (parts)
+    recover (writer);
+  else
+    writer->order = writer->heard.recover;
+  attach_until_granted (other);
+  reincarnate ();
+  declare (soon, 0, parts ? MiB (1) : 0);
+  live_on (320 * 4); /* longer than weftd waits for any word */
+  assert (!session (late)->rec.ended);
+  late->copying = false;
+  late->order = 0;
+  live_on (8 * 4);
+  assert (!session (late)->rec.ended);
+  live_on (8 * 4);
+  assert (session (late)->rec.ended);
+}
+
+/* A session that detaches by itself has written all. */
 static void
 test_detach (void)
 {
@@ -868,7 +932,7 @@ refuse_lease (const char *field, uint64_t offset, uint64_t length,
   assert (session (writer)->lessee.number < number);
 }
 
-/* What is no lease. */
+/* Requests that are not valid leases. */
 static void
 test_bad_leases (void)
 {
@@ -895,7 +959,7 @@ test_bad_leases (void)
   expect_refused (world.admin, CLUSTER_GONE, "over");
 }
 
-/* Who does not share by leases has none. */
+/* A session that does not share by leases has none. */
 static void
 test_no_leases (void)
 {
@@ -924,7 +988,7 @@ test_limit (void)
     ASK (cluster_session_leases (engine, in, other->session, &w));
     assert (world.answer.kind == CLUSTER_REPLY_LEASES);
   }
-  /* What it has already is none more. */
+  /* A range that it holds already does not count as another one. */
   ask (other, 0, SECTOR);
   assert (granted (other, 0, SECTOR));
   ask (other, at, SECTOR);
@@ -977,7 +1041,7 @@ test_hot (void)
   assert (map.conflicts == 4 && map.cell[at / map.cell_bytes].conflicts == 0);
 }
 
-/* Who has what, for people. */
+/* The holders of ranges, for people. */
 static void
 test_map (void)
 {
@@ -1007,7 +1071,7 @@ test_map (void)
   UNTIL (cluster_lease_map (engine, array (), &map) && map.recoverer);
 }
 
-/* Who does not work in the array's epoch gets nothing. */
+/* A session that is not in the array's epoch gets nothing. */
 static void
 test_epoch (void)
 {
@@ -1031,11 +1095,11 @@ test_epoch (void)
 
 #define SECTORS 24
 
-/* What a host believes (the rules are those of core/host/lessee.h), sector by sector. */
+/* A host's own view (the rules are those of core/host/lessee.h), sector by sector. */
 struct lessee {
   bool lives; /* it has a session */
   bool has[SECTORS], recovering[SECTORS];
-  bool left[SECTORS];  /* weftd is to be told, or has not answered */
+  bool left[SECTORS];  /* weftd has not heard it, or has not answered */
   bool asked[SECTORS]; /* the call that asks is under way */
   bool away[SECTORS];  /* was given back meanwhile */
   uint64_t generation, order, recovered;
@@ -1062,7 +1126,7 @@ in_range (const struct cluster_part *p, unsigned sector)
   return cluster_part_has (p, sector * SECTOR, SECTOR);
 }
 
-/* It has ended, or is about to: what it was writing may be half done. */
+/* The session has ended, or is about to: its writes under way may be half done. */
 static void
 bury (struct lessee *l)
 {
@@ -1085,7 +1149,7 @@ reborn (struct host *h)
   snprintf (h->instance, sizeof h->instance, "again %u", ++count);
 }
 
-/* No two have the same, and nobody has what was not made equal. */
+/* No two hosts hold the same sector, and every held sector is in sync. */
 static void
 check_lessees (void)
 {
@@ -1106,7 +1170,7 @@ check_lessees (void)
   }
 }
 
-/* What an attach or a heartbeat was answered. */
+/* The answer to an attach or a heartbeat. */
 static void
 hear (struct host *h, struct lessee *l)
 {
@@ -1192,7 +1256,7 @@ ask_some (struct host *h, struct lessee *l)
   }
 }
 
-/* What it is to tell weftd, unless it has told that and was not answered. */
+/* Prepares the next message to weftd, unless an earlier one is unanswered. */
 static void
 prepare_give (struct host *h, struct lessee *l)
 {
@@ -1355,17 +1419,20 @@ main (void)
   test_unheard ();
   test_liar ();
   test_orphans ();
+  test_orphans_unconfirmed ();
   test_ended (false, true);
   test_ended (true, true);
   test_ended (false, false);
   for (unsigned i = 0; i < 4; i++)
     test_recoverer (i & 1, i & 2);
   test_order ();
-  test_orphans_of_before ();
+  test_orphans_of_before (UINT32_MAX / 2);
+  test_orphans_of_before (GENERATION_MAX - 7);
   test_recovers_on (false);
   test_recovers_on (true);
   test_order_forgotten ();
-  test_equal_later ();
+  test_equal_later (false);
+  test_equal_later (true);
   test_detach ();
   test_attach_again ();
   test_held ();

@@ -36,8 +36,8 @@ test_reconnect (void)
   UNTIL (writer->epoch == epoch + 1);
 }
 
-/* What waits for the writer to prepare itself gives way to a member that the
- * writer needs for that; those who copied from that one begin again.
+/* A change waits for the writer to prepare, and the writer needs a lost member for that.
+ * The change gives way to this member; members that copied from it begin again.
  */
 static void
 test_stalled_joiner (void)
@@ -78,8 +78,8 @@ test_two_lost (void)
   UNTIL (whole ());
 }
 
-/* The last copy is to be given back, but does not confirm: other losses do not
- * wait for it, and when it is silent, nothing does.
+/* The last copy is about to be given back, but does not confirm.  Other losses do not
+ * wait for it; once it is silent, nothing does.
  */
 static void
 test_reconnect_waits (void)
@@ -157,9 +157,9 @@ test_renew (bool silent)
   assert (state (1) == MEMBER_IN_SYNC);
 }
 
-/* One that was started again beside a writer may have forgotten what it had not
- * flushed: nobody reads it before it is equal again, though the writer has not
- * noticed.
+/* A member that was started again beside a writer may have forgotten unflushed data.  It
+ * is not read before it is in sync again, though the writer has not noticed the
+ * restart.
  */
 static void
 test_reborn (void)
@@ -173,7 +173,7 @@ test_reborn (void)
   UNTIL (rec ()->change.epoch != 0);
   assert (rec ()->change.states[1] == MEMBER_OUT);
   lost (reader, 1);
-  assert (!reader->answered); /* not: see to the connection */
+  assert (!reader->answered); /* not: check the connection */
   detach (reader);
   come_again (reader);
   host_attach (reader);
@@ -192,12 +192,12 @@ test_reborn (void)
   die (0);
   start_again (1);
   fence = member (1)->fence;
-  UNTIL (cluster_life_reborn (engine, array (), 1));
+  UNTIL (cluster_process_reborn (engine, array (), 1));
   lost (reader, 1);
   assert (strcmp (reader->code, "last-copy") == 0);
   UNTIL (member (1)->fence > fence);
   assert (state (1) == MEMBER_IN_SYNC);
-  assert (!cluster_life_reborn (engine, array (), 1));
+  assert (!cluster_process_reborn (engine, array (), 1));
 
   /* weftd knows it, too, if it was itself started again meanwhile. */
   healthy ();
@@ -209,7 +209,7 @@ test_reborn (void)
   UNTIL (whole ());
 }
 
-/* What a host says of a loss ends a sentence of ours. */
+/* A host's reason for a loss ends a sentence of ours. */
 static void
 test_reason (void)
 {
@@ -236,7 +236,7 @@ test_reason (void)
     healthy ();
     cut_off (1);
     CALL (++weftd.op, cluster_session_lost (engine, in, writer->session, 1, 0,
-                                            false, all[i].said));
+                                            false, 0, all[i].said));
     reason = member (1)->reason;
     assert (strncmp (reason, "node ", 5) == 0 && strlen (reason) > n);
     assert (strcmp (reason + strlen (reason) - n, all[i].ends) == 0);

@@ -1,6 +1,6 @@
-/* test-cluster-member.c: what administrators ask for about members and spares, and
- * what members go through.  The long scenarios are run with weftd killed at each step:
- * it derives the rest from what is stored.
+/* test-cluster-member.c: administrators' requests about members and spares, and the
+ * states of members.  The long scenarios run with weftd killed at each step: it derives
+ * everything else from its store.
  */
 
 #include <config.h>
@@ -73,7 +73,7 @@ test_spare_of_another (void)
   die (1);
   REFUSED ("spare", cluster_member_replace (engine, in, "a", 1, spare, false));
   assert (strstr (rig.detail, "spare of array b"));
-  /* Nor by itself, however long it takes. */
+  /* No spare is used automatically either, however long it takes. */
   assert (array ()->rec.spare_after_ms == SPARE_AFTER_MS_DEFAULT);
   assert (cluster_member_spare_wall_ms (engine, array (), 1) == 0);
   live_on (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 40);
@@ -248,7 +248,7 @@ scenario_reconnect (void)
   end ();
 }
 
-/* A rebuild is cancelled, and begun again; then who writes leaves. */
+/* A rebuild is cancelled, and begun again; then the writer leaves. */
 static void
 scenario_cancel (void)
 {

@@ -81,7 +81,8 @@ test_removal (void)
   assert (strstr (rig.detail, "a spare of array a"));
   REFUSED ("held", cluster_node_remove (engine, in, "host"));
   REFUSED ("alive", cluster_node_remove (engine, in, "n5"));
-  DONE (cluster_node_add (engine, in, "n9")); /* it has enrolled, no more */
+  DONE (cluster_node_add (engine, in, "n9")); /* it has enrolled, and has no
+                                               * disk */
   restart ();
   live_on (20);
   assert (cluster_node_known (engine, "n9"));
@@ -101,8 +102,8 @@ test_removal (void)
 
 /* ---- Eviction. ---- */
 
-/* Whoever wrote up to this epoch has no session any more, and members are fenced
- * against it.
+/* A writer up to this epoch has no session any longer, and members are fenced against
+ * it.
  */
 static void
 ended (uint64_t epoch)
@@ -144,7 +145,7 @@ job (const char *id)
 
   for (size_t i = 0; i < count; i++)
     if (strcmp (jobs[i].id, id) == 0) {
-      assert (!any); /* an id is said once */
+      assert (!any); /* no id appears twice */
       found = jobs[i];
       any = true;
     }
@@ -183,7 +184,7 @@ test_jobs (void)
   DONE (cluster_node_drain (engine, in, "n2", false));
   assert (job ("drain-n2") == NULL);
 
-  /* What has ended is there after a restart, for a day. */
+  /* Ended jobs are still listed after a restart, for a day. */
   assert (job ("rebuild-a-1")->state == CLUSTER_JOB_DONE);
   restart ();
   assert (job ("rebuild-a-1")->state == CLUSTER_JOB_DONE);
@@ -216,7 +217,7 @@ static void
 scenario_shut_out_member (void)
 {
   begin_writing ();
-  rig.disk[1].dead = true; /* what it says is not handed in any more */
+  rig.disk[1].dead = true; /* its reports are not delivered any longer */
   DONE (cluster_node_shut_out (engine, in, "n2", "administrator kim"));
   if (!weftd.killed) {
     assert (!known (1)->alive);
@@ -270,7 +271,7 @@ unconfirmed (void)
   unsigned count = 0;
 
   for (unsigned m = 0; m < MEMBERS; m++)
-    count += cluster_over_unconfirmed (array (), m);
+    count += cluster_shut_unconfirmed (array (), m);
   return count;
 }
 
@@ -281,7 +282,8 @@ evict (void)
   DONE (cluster_session_evict (engine, in, rig.session, "administrator kim"));
 }
 
-/* All members are told, with each kill of weftd, and it says when they have confirmed.
+/* All members hear of it, at every kill of weftd, and the verdict says when they have
+ * confirmed.
  */
 static void
 scenario_shut_out_reader (void)
@@ -299,8 +301,8 @@ scenario_shut_out_reader (void)
   DONE (cluster_node_shut_out (engine, in, "host", "administrator kim"));
 }
 
-/* Who is silent has not confirmed, and is named; what it said to another weftd does not
- * count; once it is there again it is told.
+/* A silent member has not confirmed, and is named.  Its report to another weftd does not
+ * count.  When it is back, it hears of the end.
  */
 static void
 test_over_silent (void)
@@ -314,7 +316,7 @@ test_over_silent (void)
   rig.disk[1].dead = true;
   evict ();
   live_on (20);
-  assert (unconfirmed () == 1 && cluster_over_unconfirmed (array (), 1));
+  assert (unconfirmed () == 1 && cluster_shut_unconfirmed (array (), 1));
   cluster_verdict (engine, text, sizeof text);
   assert (strstr (text, "Member 1 of array a") &&
           strstr (text, "has not confirmed"));
@@ -337,8 +339,8 @@ test_over_silent (void)
   assert (unconfirmed () == 0);
 }
 
-/* The end of a writer changes the epoch: nobody needs to be told, but a member that is
- * out.
+/* The end of a writer changes the epoch, so only a member that is out must hear of it
+ * separately.
  */
 static void
 test_over_writer (void)
@@ -354,8 +356,8 @@ test_over_writer (void)
   assert (rig.disk[0].over == told);
 }
 
-/* However many there were: the list has an end, and a reader that stays is let in all
- * the same.
+/* The list of ended sessions is bounded, however many there were; a reader that stays is
+ * admitted anyway.
  */
 static void
 test_over_many (void)
@@ -407,7 +409,7 @@ test_shut_out_read_only (void)
   ended (epoch);
 }
 
-/* What a joining member reads from others is over when it is shut out, and when its
+/* A joining member's reads from other members end when it is shut out, and when its
  * joining ends.
  */
 static void
@@ -419,7 +421,7 @@ test_over_source (void)
   live_on (12);
   attach (true);
   copy_on (1);
-  source = cluster_over_source (array (), 1);
+  source = cluster_shut_source (array (), 1);
   assert (over (source) == NULL);
   rig.disk[1].dead = true;
   DONE (cluster_node_shut_out (engine, in, "n2", "administrator kim"));
@@ -427,7 +429,7 @@ test_over_source (void)
   UNTIL (state (1) == MEMBER_OUT);
   rig.disk[1].dead = rig.disk[1].stuck = false;
   UNTIL (state (1) == MEMBER_JOINING);
-  source = cluster_over_source (array (), 1);
+  source = cluster_shut_source (array (), 1);
   assert (over (source) == NULL);
   UNTIL (state (1) == MEMBER_IN_SYNC);
   assert (over (source) && !over (source)->ordered);
@@ -482,8 +484,8 @@ test_move (void)
   assert (strcmp (known (1)->rec.node, "n3") == 0);
   assert (known (1)->rec.moves_to[0] == '\0');
 
-  /* What has no place in an array moves as it likes, and where no node is known
-   * by a certificate everything does.
+  /* A disk without a place in an array may move freely; if no node is known by a
+   * certificate, every disk may.
    */
   stop (5);
   moved (5, "n1");

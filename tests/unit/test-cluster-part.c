@@ -14,6 +14,7 @@ halves (void)
 {
   uint64_t half = array ()->layout.size / UNIT / 2 * UNIT;
 
+  writer->obeys = other->obeys = true;
   writer->part = (struct cluster_part) { .offset = 0, .length = half };
   other->part = (struct cluster_part) {
     .offset = half, .length = array ()->layout.size - half
@@ -148,6 +149,28 @@ test_bad_parts (void)
   refuse_part (0, UINT64_MAX);
 }
 
+/* Two come at once where nobody writes: one begins with all, and recovers that; the other
+ * is let in when that is done.
+ */
+static void
+test_both_at_once (void)
+{
+  begin_array ();
+  halves ();
+  writer->copying = true;
+  other->takeover = true;
+  host_attach (writer);
+  host_attach (other);
+  UNTIL (writer->attached && other->op == 0);
+  assert (writer->heard.recover && writers () == 1);
+  assert (strcmp (other->code, "changing") == 0);
+  live_on (20);
+  assert (strcmp (attach_refusal (other), "changing") == 0);
+  writer->copying = false;
+  attach_until_granted (other);
+  assert (writers () == 2 && other->heard.recover == 0);
+}
+
 /* There are WRITERS_MAX at most. */
 static void
 test_too_many (void)
@@ -192,7 +215,7 @@ test_end (bool evicted)
   else
     detach (other);
   assert (rec ()->epoch == epoch && rec ()->change.epoch == 0);
-  assert (writers () == 1 && cluster_over_waits (array (), old));
+  assert (writers () == 1 && cluster_shut_waits (array (), old));
   come_again (other);
   snprintf (other->instance, 16, "h1 again");
   for (unsigned i = 0; i < 40; i++) {
@@ -281,6 +304,7 @@ begin_three (void)
   third = array ()->layout.size / UNIT / 3 * UNIT;
   reader->writable = true;
   for (unsigned i = 0; i < 3; i++) {
+    h[i]->obeys = true;
     h[i]->part = (struct cluster_part) { .offset = i * third, .length = third };
     attach_until_granted (h[i]);
   }
@@ -432,6 +456,9 @@ test_apart (void)
   lost (other, 1);
   UNTIL (other->op == 0);
   assert (strcmp (other->code, "in-use") == 0);
+  assert (
+    says ("node host1 can't reach it, and node host0 and weftd can: check "
+          "the connection between node host1 and node n2."));
   /* The fence cuts the others off, too, which is no loss. */
   UNTIL (rec ()->change.epoch && rec ()->change.confirm[1]);
   world.disk[1].op = UINT64_MAX; /* it confirms late */
@@ -443,6 +470,7 @@ test_apart (void)
   UNTIL (member (1)->fence > fence && rec ()->change.epoch == 0);
   assert (state (1) == MEMBER_IN_SYNC && !session (other)->lost[1]);
   live_on (130); /* all is well for long */
+  assert (!says ("reach it"));
   assert (writers () == 2);
 
   begin = weftd.now_ms;
@@ -457,6 +485,156 @@ test_apart (void)
   assert (writers () == 1 && whole ());
 }
 
+/* The other loses the member for moments, and has it for 4 s each time; for how long its
+ * oldest request has waited then.
+ */
+static bool
+lose_again_and_again (unsigned times, bool waits)
+{
+  uint64_t begin = weftd.now_ms;
+
+  for (unsigned i = 0; i < times && !session (other)->rec.ended; i++) {
+    while (!session (other)->lost[1] && !session (other)->rec.ended) {
+      other->waited_ms = waits ? weftd.now_ms - begin : 0;
+      if (other->op == 0)
+        lost (other, 1);
+      live ();
+    }
+    while (session (other)->lost[1] && !session (other)->rec.ended)
+      live ();
+    for (unsigned k = 0; k < 16 && !session (other)->rec.ended; k++)
+      live ();
+  }
+  return session (other)->rec.ended;
+}
+
+/* A line lets connections be made, and no data through: what waits for the member is not
+ * answered while the session has a connection to it.  That is time without the member.
+ */
+static void
+test_apart_behind_a_line (void)
+{
+  uint64_t begin;
+
+  begin_both ();
+  begin = weftd.now_ms;
+  assert (lose_again_and_again (10, true));
+  assert (weftd.now_ms - begin <
+          APART_MS + 4000); /* and one time with the member */
+  assert (writers () == 1 && whole ());
+}
+
+/* Its requests were answered meanwhile: it had the member. */
+static void
+test_apart_between_answers (void)
+{
+  begin_both ();
+  assert (!lose_again_and_again (3, false));
+  assert (writers () == 2 && whole ());
+}
+
+/* ---- Whose fault it is. ---- */
+
+enum health { WELL, STUCK, HANGS, FAILED, OLD, SILENT, UNHEARD, HEALTHS };
+
+/* What is said of member 1, by who has lost it: bit 0 writer, bit 1 other. */
+static const char *
+expected (enum health health, unsigned lacks, bool out, bool spoke)
+{
+  const char *const hears = out ? "weftd did" : "weftd can";
+
+  if (lacks == 0 || (health != WELL && health != STUCK && health != SILENT) ||
+      (out && !spoke && health != SILENT))
+    return NULL;
+  if (health == SILENT)
+    return lacks == 3
+             ? "Nobody reaches it, neither weftd nor nodes host0 and host1."
+           : out ? "Nobody reaches it, neither weftd nor node host"
+                 : "check the network of node n2.";
+  if (health == STUCK)
+    return "Its disk has answered nothing for 1 s: check the disk first.";
+  if (lacks == 3)
+    return "only weftd hears it: check the network of node n2, and the "
+           "member's port there.";
+  return hears;
+}
+
+static void
+try_fault (enum health health, unsigned lacks, bool out, bool spoke)
+{
+  struct cluster_array *a = (struct cluster_array *) array ();
+  struct cluster_disk *d = a->disk[1], before = *d;
+  struct cluster_session *s[] = { session (writer), session (other) };
+  const char *wanted = expected (health, lacks, out, spoke);
+  char text[600];
+  bool any;
+
+  a->rec.member[1].state = out ? MEMBER_OUT : MEMBER_IN_SYNC;
+  d->disk_stuck_ms = health == STUCK   ? DOUBTFUL_MS
+                     : health == HANGS ? HUNG_MS
+                                       : 0;
+  d->state = health == FAILED ? DISK_FAILED : DISK_SERVING;
+  d->old_copy = health == OLD;
+  d->alive = health != SILENT;
+  d->presence = health == UNHEARD ? DISK_UNHEARD : DISK_HEARD;
+  d->spoke = spoke;
+  for (unsigned i = 0; i < 2; i++) {
+    s[i]->lack_live_ms[1] = lacks & 1u << i ? engine->live_ms : 0;
+    s[i]->had[1] = out && !(lacks & 1u << i);
+  }
+  any = cluster_member_line (engine, a, 1, text, sizeof text);
+  if (any != (wanted != NULL) || (wanted && !strstr (text, wanted))) {
+    fprintf (stderr, "%d, lost by %u, %s, spoke %d: \"%s\", not \"%s\"\n",
+             health, lacks, out ? "out" : "in-sync", spoke, any ? text : "",
+             wanted ? wanted : "");
+    abort ();
+  }
+  /* The verdict has it, and all is not well. */
+  assert (!any || says (text));
+  assert (!any || verdict () != CLUSTER_INFO);
+  /* Which node, and between whom? */
+  if (any && health == WELL && lacks != 3)
+    assert (strstr (text, lacks == 1
+                            ? "connection between node host0 and node n2"
+                            : "connection between node host1 and node n2"));
+  for (unsigned i = 0; i < 2; i++) {
+    s[i]->lack_live_ms[1] = 0;
+    s[i]->had[1] = false;
+  }
+  a->rec.member[1].state = MEMBER_IN_SYNC;
+  *d = before;
+}
+
+static void
+test_each_fault (void)
+{
+  begin_both ();
+  live_on (8);
+  for (unsigned health = WELL; health < HEALTHS; health++)
+    for (unsigned lacks = 0; lacks < 4; lacks++)
+      for (unsigned i = 0; i < 4; i++)
+        try_fault ((enum health) health, lacks, i & 1, i & 2);
+}
+
+/* Most have lost a member that weftd hears: it goes out, and that is known until it is given
+ * back.
+ */
+static void
+test_fault_is_kept (void)
+{
+  begin_three ();
+  lost (other, 1);
+  UNTIL (other->op == 0);
+  report_lost (reader, 1);
+  UNTIL (state (1) == MEMBER_OUT);
+  assert (session (writer)->had[1] && !session (other)->had[1]);
+  assert (session (other)->lack_live_ms[1] &&
+          session (reader)->lack_live_ms[1]);
+  UNTIL (whole ());
+  assert (!session (writer)->had[1] && !session (other)->lack_live_ms[1] &&
+          !session (reader)->lack_live_ms[1] && !says ("reach it"));
+}
+
 /* One that answers with errors is reached by all: it goes out, and catches up. */
 static void
 test_answers_with_errors (void)
@@ -465,6 +643,7 @@ test_answers_with_errors (void)
   other->answers = true;
   lost (other, 1);
   UNTIL (state (1) != MEMBER_IN_SYNC);
+  assert (!session (other)->lack_live_ms[1]); /* it is reached */
   UNTIL (whole ());
   assert (writers () == 2);
 }
@@ -482,7 +661,7 @@ test_apart_from_the_dead (void)
       lost (writer, 1);
     live ();
   }
-  assert (state (1) == MEMBER_IN_SYNC && session (writer)->apart_ms == 0);
+  assert (state (1) == MEMBER_IN_SYNC && session (writer)->apart.ms == 0);
   other->alive = true;
   for (unsigned i = 0; i < 16; i++) { /* 4 s */
     if (writer->op == 0)
@@ -517,7 +696,7 @@ test_apart_from_one_that_dies_often (void)
     attach_until_granted (other);
     UNTIL (whole ());
     assert (writers () == 2 && !session (writer)->rec.ended);
-    assert (session (writer)->apart_ms == 0);
+    assert (session (writer)->apart.ms == 0);
   }
 }
 
@@ -539,7 +718,7 @@ test_apart_between_far_words (void)
     live ();
   }
   assert (session (other)->said_lost[1] && writers () == 2);
-  assert (session (other)->apart_ms < APART_MS / 2);
+  assert (session (other)->apart.ms < APART_MS / 2);
 }
 
 /* Two of three have lost a member that one reaches: it is the member's line that is bad.
@@ -605,7 +784,7 @@ test_last_copy (void)
   attach_until_granted (writer);
   attach_until_granted (other);
   both_lose (0);
-  for (last = 1; cluster_array_can_leave_out (array (), last);)
+  for (last = 1; cluster_copies_can_leave_out (array (), last);)
     last++;
   cut_off (last);
   for (unsigned i = 0; i < 120; i++) {
@@ -688,7 +867,7 @@ test_awaited_member (enum way way, bool comes)
   assert (h->op != 0 && !h->answered);
   if (comes) {
     hb = disk_words (&world.disk[2], 0);
-    hb.starting = true;
+    hb.state = DISK_STARTING;
     ASK (cluster_disk_heartbeat (engine, in, &hb));
     live_on (2);
     assert (!h->answered); /* it can't be reached yet */
@@ -879,7 +1058,7 @@ test_end_is_not_forgotten (void)
   CALL (++weftd.op, cluster_session_evict (engine, in, other->session, "kim"));
   carry_out ();
   other->attached = false;
-  while (x == 1 || !cluster_array_can_leave_out (array (), x))
+  while (x == 1 || !cluster_copies_can_leave_out (array (), x))
     x++;
   cut_off (x);
   report_lost (writer, x);
@@ -905,7 +1084,7 @@ test_beside_nobody (void)
   assert (!other->attached && rec ()->change.sessions);
   cut_off (2);
   hb = disk_words (&world.disk[2], 0);
-  hb.failed = true;
+  hb.state = DISK_FAILED;
   CALL (++weftd.op, cluster_session_evict (engine, in, writer->session, "kim"));
   CALL (++weftd.op, cluster_disk_heartbeat (engine, in, &hb));
   carry_out ();
@@ -964,6 +1143,7 @@ main (void)
   test_beside ();
   test_held ();
   test_bad_parts ();
+  test_both_at_once ();
   test_too_many ();
   test_end (false);
   test_end (true);
@@ -981,6 +1161,8 @@ main (void)
   test_joiner_begins_anew (true);
   test_silent_disk ();
   test_apart ();
+  test_each_fault ();
+  test_fault_is_kept ();
   test_answers_with_errors ();
   test_apart_from_the_dead ();
   test_apart_from_one_that_dies_often ();
@@ -988,6 +1170,8 @@ main (void)
   test_apart_from_two ();
   test_one_host_is_cut_off ();
   test_apart_for_moments ();
+  test_apart_behind_a_line ();
+  test_apart_between_answers ();
   test_last_copy ();
   test_lost_by_all ();
   test_all_prepare ();

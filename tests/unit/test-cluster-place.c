@@ -1,6 +1,6 @@
-/* test-cluster-place.c: the host is the failure domain: in every way in which a disk gets
- * a place in an array, and in all that is said of what is survived.  The disk i of the
- * rig is on the node n(i+1), if nothing else is said.
+/* test-cluster-place.c: the host is the failure domain, in every way in which a disk gets
+ * a place in an array and in all reports of what the array survives.  Disk i of the rig
+ * is on node n(i+1) unless a test moves it.
  */
 
 #include <config.h>
@@ -40,7 +40,7 @@ mend (unsigned m, unsigned disk)
 {
   char uuid[CLUSTER_UUID_TEXT_BYTES], said[160];
 
-  cluster_uuid_text (rig.disk[disk].uuid, uuid);
+  cluster_words_uuid (rig.disk[disk].uuid, uuid);
   snprintf (said, sizeof said, "weftctl array replace a %u %s moves member %u",
             m, uuid, m);
   assert (verdict () == CLUSTER_WARNING && says (said));
@@ -74,7 +74,7 @@ begin_world (enum world world)
   attach (true);
 }
 
-/* What has become of it in each world. */
+/* The outcome in each world. */
 static void
 ends (enum world world, bool takes)
 {
@@ -89,7 +89,7 @@ ends (enum world world, bool takes)
   if (world == TRIAL)
     assert (verdict () == CLUSTER_WARNING && says ("is lost with host n1"));
   else if (world == ALONE && takes) {
-    stop (1); /* what it moved away from would do, too */
+    stop (1); /* the disk that it left would do, too */
     assert (verdict () == CLUSTER_WARNING && !says ("All is well"));
     assert (says ("have all of their copies on one host"));
     assert (says ("No free disk of another host"));
@@ -211,7 +211,8 @@ drained (enum world world)
   ends (world, world == BETTER);
 }
 
-/* What the members say themselves is taken as it is, and it is said what it is worth. */
+/* The members' own reports are taken as they are, and the verdict says what the array
+ * survives. */
 static void
 imported (enum world world)
 {
@@ -273,7 +274,7 @@ test_ways (void)
       ways[i]((enum world) world);
 }
 
-/* ---- What is told apart. ---- */
+/* ---- Distinctions.  ---- */
 
 /* Groups share no copies: a host may have a member of each. */
 static void
@@ -349,7 +350,8 @@ test_degraded (void)
             "are in-sync: any 2 members, and any 1 host)");
 }
 
-/* Nobody knows on which hosts disks are that an import did not find: not on one. */
+/* The hosts of disks that an import did not find are unknown: they do not count as one
+ * host. */
 static void
 test_unknown_hosts (void)
 {
@@ -397,13 +399,13 @@ test_moves (void)
   rig.lags = true;
   DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[4].uuid, false));
   assert (verdict () == CLUSTER_INFO &&
-          says ("Member 1 of array a is to move"));
+          says ("Member 1 of array a should move"));
   stop (4);
   rig.lags = false;
   live_on (60);
   UNTIL (state (1) == MEMBER_IN_SYNC);
   assert (on (1, 1) && says ("which can't take it now"));
-  /* It is asked for no more. */
+  /* The request is dropped. */
   DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[1].uuid, false));
   rig.disk[4].dead = false;
   live_on (60);

@@ -1,11 +1,12 @@
 /* test-cluster-plan.c: which imports are refused: all short histories of small arrays,
  * with every set of disks that is heard afterwards.
  *
- * In a history members go out, come back, are replaced, and data is written and flushed.
- * A model keeps what each disk has.  An import that is let through without accept_loss
- * must have the newest data on all disks that it takes as in-sync, and a copy of
- * everything; and one that has all in-sync disks must be let through.  Where weftd never
- * reached one of them, that is so if all are there, also where the loss is accepted.
+ * In a history members go out, come back and are replaced, and data is written and
+ * flushed.  A model keeps the content of each disk.  If an import is allowed without
+ * accept_loss, all disks that it takes as in-sync must have the newest data, and it must
+ * have a copy of everything.  An import with all in-sync disks must be allowed.  If weftd
+ * never reached one of them, this holds only if all disks are there, even if the loss is
+ * accepted.
  */
 
 #include <config.h>
@@ -18,7 +19,7 @@
 #include <string.h>
 
 #include "cluster/cluster-import.h"
-#include "cluster/cluster-internal.h"
+#include "cluster/inputs/cluster-inputs.h"
 #include "cluster/cluster-preflight.h"
 
 #define DISKS_ALL 8
@@ -90,8 +91,8 @@ write_all (struct model *w)
       copy (w, m);
 }
 
-/* Event 0: data is written; then three of each member.  Of the last epoch weftd does not
- * tell these.  False: that can't be.
+/* Event 0 writes data; then each member has three events.  weftd does not send the last
+ * epoch to the deaf members.  False: this can't happen.
  */
 static bool
 happen (struct model *w, unsigned event, unsigned deaf)
@@ -181,7 +182,7 @@ refused (const struct cluster_import *import, struct cluster_import_plan *plan)
   struct cluster_step *s;
   bool no;
 
-  cluster_begin (engine, &in);
+  cluster_step_begin (engine, &in);
   no = cluster_import_refused (engine, 1, import, plan);
   s = engine->step;
   assert (s->outputs_count == no);
@@ -209,13 +210,13 @@ judge (const struct model *w, const struct cluster_import_plan *plan,
   assert (layout_loss (&layout, lost, NULL) == 0);
   if (!import->accept_loss)
     assert (!old || (w->deaf && !all));
-  else { /* and it was said what that may cost */
+  else { /* and the import names the possible loss */
     assert (!old || w->deaf ||
             cluster_import_doubts (plan, &next, text, sizeof text));
     counts.lost += old;
     assert (!old || !all);
   }
-  /* What is not current is taken only where it is needed. */
+  /* A disk that is not current is taken only if it is needed. */
   for (unsigned m = 0; m < layout.members; m++)
     if (!lost[m] && !plan->place[m].current) {
       lost[m] = true;
@@ -242,7 +243,7 @@ try (const struct model *w, unsigned there, bool all_told)
   }
   assert (!all || !all_told);
   counts.refused++;
-  /* Whoever is not there, or is behind, is given up. */
+  /* Missing and outdated disks are given up. */
   for (unsigned m = 0; m < layout.members; m++)
     import.without[m] = first.place[m].in_sync && !first.place[m].current;
   if (!refused (&import, &plan)) {
@@ -267,7 +268,7 @@ try_all (const struct model *w, bool all_told)
     try (w, there, all_told);
 }
 
-/* Of the last event some have not heard when all ends. */
+/* Some members have not heard of the last event when all ends. */
 static void
 histories (const struct model *before, unsigned events)
 {
@@ -282,7 +283,7 @@ histories (const struct model *before, unsigned events)
     histories (&w, events - 1);
     for (unsigned i = 0; e > 0 && w.deaf == 0 && i < w.disks; i++) {
       w = *before;
-      happen (&w, e, ~(1u << i)); /* one alone has heard of it */
+      happen (&w, e, ~(1u << i)); /* only this one has heard the last event */
       try_all (&w, false);
       w = *before;
       happen (&w, e, 1u << i); /* or one alone has not */

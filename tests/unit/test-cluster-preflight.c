@@ -1,5 +1,5 @@
-/* test-cluster-preflight.c: what a preflight says is what the action then does,
- * in whatever state things are; and it changes nothing.
+/* test-cluster-preflight.c: an action does what its preflight says, in any state, and a
+ * preflight changes nothing.
  *
  * Administrators act at random on a cluster in which disks die and come back;
  * each action has a preflight first.  WEFT_SEED replays a run.
@@ -15,8 +15,8 @@
 
 static struct cluster_preflight f;
 
-/* The action is refused as was said, or done.  (Where weftd was killed meanwhile
- * it was asked for twice.)
+/* The action is refused or done as the preflight said.  (If weftd was killed meanwhile,
+ * the action was requested twice.)
  */
 #define AS_SAID(call)                                                          \
   do {                                                                         \
@@ -94,7 +94,7 @@ act (void)
     FLY (cluster_preflight_drain (engine, in, node, &f));
     AS_SAID (cluster_node_drain (engine, in, node, true));
     return;
-  case 6: /* what is drained for ever leaves no room for the rest */
+  case 6: /* an endless drain would leave no room for the other actions */
     ASK (cluster_node_drain (engine, in, node, false));
     return;
   case 7:
@@ -108,8 +108,8 @@ act (void)
   }
 }
 
-/* The group of "a" stays whole but for one member, and so do its copies: the
- * rig's store sees to that.
+/* The group of "a" and its copies stay whole but for one member; the rig's store checks
+ * that.
  */
 static void
 befall (void)
@@ -164,13 +164,13 @@ test_words (void)
   uint64_t half;
 
   begin_writing ();
-  cluster_ok_to_stop (engine, "n2", &f);
+  cluster_preflight_ok_to_stop (engine, "n2", &f);
   half = array ()->layout.size / 2;
   assert (f.allowed && f.unreachable_bytes == 0 && f.exposed_bytes == half);
   assert (lines ("single copy"));
-  cluster_ok_to_stop (engine, "n5", &f);
+  cluster_preflight_ok_to_stop (engine, "n5", &f);
   assert (f.allowed && f.exposed_bytes == 0 && lines ("No array"));
-  cluster_ok_to_stop (engine, "host", &f);
+  cluster_preflight_ok_to_stop (engine, "host", &f);
   assert (f.allowed && lines ("clients are interrupted"));
 
   FLY (cluster_preflight_drain (engine, in, "n2", &f));
@@ -182,15 +182,15 @@ test_words (void)
   assert (f.lost_bytes == array ()->layout.size && lines ("for good"));
   assert (strcmp (f.confirm, "a") == 0);
   FLY (cluster_preflight_evict (engine, in, rig.session, &f));
-  assert (f.allowed && lines ("did not flush may be lost"));
+  assert (f.allowed && lines ("Unflushed writes of its clients may be lost"));
   FLY (cluster_preflight_evict (engine, in, rig.session + 1, &f));
   assert (!f.allowed && strcmp (f.why.code, "unknown-session") == 0);
 
   die (3);
-  cluster_ok_to_stop (engine, "n2", &f);
+  cluster_preflight_ok_to_stop (engine, "n2", &f);
   assert (!f.allowed && f.unreachable_bytes > 0);
   assert (lines ("could not serve") && lines ("Member 3"));
-  cluster_ok_to_stop (engine, "n4", &f);
+  cluster_preflight_ok_to_stop (engine, "n4", &f);
   assert (f.allowed && f.unreachable_bytes == 0 && f.exposed_bytes == 0);
   FLY (cluster_preflight_maintain (engine, in, "n2", true, false, &f));
   assert (!f.allowed && f.unreachable_bytes > 0);

@@ -4,6 +4,7 @@
 
 #include <config.h>
 
+#include "format/token.h"
 #include "test-cluster-rig.h"
 
 static void
@@ -69,8 +70,8 @@ test_done_before (void)
   UNTIL (state (1) == MEMBER_IN_SYNC);
 }
 
-/* A joiner that is gone is out; so is one whose copying began again while it
- * was about to be in-sync.
+/* A joiner that is gone goes out, and also a joiner whose copying began again when it was
+ * about to be in-sync.
  */
 static void
 test_joiner_gone (void)
@@ -120,7 +121,7 @@ test_group (void)
   assert (state (1) == MEMBER_OUT);
   assert (member (1)->reason[0]);
   UNTIL (state (1) == MEMBER_JOINING && d->join.phase == CLUSTER_JOIN_COPYING);
-  assert (d->full); /* what it copied, no other copy may have */
+  assert (d->full); /* no other copy may have what it copied */
   assert (d->order.source[0] && !d->order.source[2]);
   d->stuck = false;
   UNTIL (whole ());
@@ -142,7 +143,7 @@ test_joiner_before_source (void)
   d->full = false;
   d->dead = true;
   UNTIL (state (1) == MEMBER_OUT);
-  restart (); /* of weftd, who knows it all the same */
+  restart (); /* of weftd, which knows it anyway */
   rig.disk[2].dead = true;
   live_on (8);
   lose (2);
@@ -161,7 +162,7 @@ test_source_again (void)
   struct fake_disk *source = &rig.disk[0];
   uint64_t fence = d->join.epoch;
 
-  detach (); /* what the writer had not sent is to be looked for */
+  detach (); /* the writer's unsent writes must be found */
   UNTIL (d->join.phase == CLUSTER_JOIN_COPYING && d->join.epoch > fence);
   fence = d->join.epoch;
   snprintf (source->instance, 16, "0 again");
@@ -211,8 +212,8 @@ test_unfenced_source (bool failed)
   assert (source->min_epoch >= member (0)->fence);
 }
 
-/* A joiner that was started again takes no order of its epoch any more: it is
- * taken back anew, whoever is attached.
+/* A restarted joiner rejects further orders of its epoch: it joins again, whichever
+ * session is attached.
  */
 static void
 test_joiner_again (bool reader)
@@ -264,9 +265,10 @@ test_joiner_s_blank_copy (void)
   UNTIL (state (1) == MEMBER_IN_SYNC);
 }
 
-/* It has everything, and all are to count on it: then weftd and the joiner lose
- * their power, and what it had not flushed is gone.  Whoever writes is prepared all
- * the same, and nobody else has been heard of yet.  (silent: nor has the joiner.)
+/* The joiner has everything and is about to be in-sync.  Then weftd and the joiner lose
+ * power, and unflushed data of the joiner is gone.  The writer has prepared anyway, and
+ * weftd has heard of no other member yet.  (silent: it has not heard of the joiner
+ * either.)
  */
 static void
 test_synced_before_restart (bool silent)
@@ -297,7 +299,7 @@ test_synced_before_restart (bool silent)
   rig.lags = false;
   epoch = member (1)->fence;
   UNTIL (state (1) == MEMBER_IN_SYNC);
-  assert (member (1)->fence > epoch); /* it began anew */
+  assert (member (1)->fence > epoch); /* it began again */
 }
 
 /* From the first order on: a ceiling holds, and clients come first. */
@@ -331,7 +333,68 @@ test_first_rates (void)
   }
 }
 
-/* As it would be told. */
+/* A joining member gets tokens for the members that have the data it lacks.  They are
+ * valid for its joining and its node alone; one event reports them.
+ */
+static void
+test_sources (void)
+{
+  struct fake_disk *d = begin_copying (LAYOUT_RAID10, 4);
+  struct cluster_disk *disk = array ()->disk[1];
+  char text[TOKEN_BYTES_MAX + 1], said[200], uuid[FORMAT_UUID_TEXT_BYTES];
+  uint8_t process[KEY_BYTES];
+  const char *why;
+  struct token t;
+
+  assert (d->order.source[3]);
+  assert (!d->order.source[0] && !d->order.source[1] && !d->order.source[2]);
+  assert (cluster_join_granted (engine, disk->rec.uuid, said, sizeof said));
+  assert (strncmp (said, "a/1, disk ", 10) == 0);
+  assert (strstr (said, "its rebuild reads members 3"));
+  live_on (8);
+  assert (!cluster_join_granted (engine, disk->rec.uuid, said, sizeof said));
+
+  cluster_member_key (engine, array (), 3, false, process);
+  for (int proven = 0; proven < 2; proven++) {
+    disk->proven = proven;
+    cluster_source_token (engine, array (), 3, 1, 77, text);
+    assert (token_verify (text, process, &t, &why) == 0);
+    assert (t.joins && t.place == 1 && !t.writable);
+    assert (t.session == 77);
+    assert (strcmp (t.node, proven ? disk->rec.node : "") == 0);
+    format_uuid (disk->rec.uuid, uuid);
+    assert (strcmp (t.process, proven ? uuid : "") == 0);
+  }
+  d->stuck = false;
+  UNTIL (whole ());
+  copy_on (1);
+  assert (cluster_join_granted (engine, disk->rec.uuid, said, sizeof said));
+}
+
+/* A session's token is for the certificate of its node, if that has attached it. */
+static void
+test_session_tokens (void)
+{
+  struct cluster_session *s;
+  char text[TOKEN_BYTES_MAX + 1];
+  uint8_t process[KEY_BYTES];
+  const char *why;
+  struct token t;
+
+  begin_writing ();
+  s = TAILQ_FIRST (&array ()->sessions);
+  cluster_member_key (engine, array (), 0, true, process);
+  for (int admin = 0; admin < 2; admin++) {
+    s->rec.by_admin = admin;
+    cluster_member_token (engine, array (), 0, s, text);
+    assert (token_verify (text, process, &t, &why) == 0);
+    assert (!t.joins && t.writable && t.session == s->rec.id);
+    assert (strcmp (t.node, admin ? "" : s->rec.node) == 0);
+    assert (strcmp (t.process, admin ? "" : "a") == 0);
+  }
+}
+
+/* The rate in its next order. */
 static uint64_t
 rate_now (unsigned m)
 {
@@ -361,7 +424,7 @@ highest_rates (unsigned seconds, uint64_t rate[2])
   }
 }
 
-/* Those who join share what clients leave. */
+/* Joining members share the rate that clients leave. */
 static void
 test_shares (void)
 {
@@ -393,8 +456,8 @@ test_shares (void)
   assert (rate_now (2) == 0);
 }
 
-/* How far a rebuild is makes an event each second while that moves; and what it
- * waits for is what the array waits for.
+/* The progress of a rebuild makes an event each second while it moves; if the rebuild
+ * waits, the array's reason to wait names the cause.
  */
 static void
 test_progress (void)
@@ -502,5 +565,7 @@ main (void)
   test_first_rates ();
   test_shares ();
   test_progress ();
+  test_sources ();
+  test_session_tokens ();
   return 0;
 }

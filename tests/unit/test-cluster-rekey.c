@@ -86,7 +86,7 @@ test_in_use (void)
   assert (rig.errors == 0 && rig.warnings == 0);
 }
 
-/* What the member hears of its key it hears with the epoch below which it refuses. */
+/* The member gets its new key together with the epoch below which it refuses. */
 static void
 test_key_comes_with_the_fence (void)
 {
@@ -102,7 +102,7 @@ test_key_comes_with_the_fence (void)
   assert (rig.disk[1].min_epoch > before);
 }
 
-/* Who writes notices that the member refuses it, and says so: it stays. */
+/* The writer notices that the member refuses it, and reports so: the member stays. */
 static void
 test_reported (void)
 {
@@ -111,7 +111,7 @@ test_reported (void)
   begin ();
   rekey (1);
   for (; rekeys (1) || rig.epoch < member (1)->fence; live ()) {
-    /* Who says that it works in that epoch has got the member back. */
+    /* A writer that reports that epoch has the member again. */
     if (has_former (1) || cluster_session_find (engine, rig.session)->epoch >=
                             cluster_disk_min_epoch_wanted (array ()->disk[1]))
       continue;
@@ -154,7 +154,7 @@ session_epoch (void)
   return cluster_session_find (engine, rig.session)->epoch;
 }
 
-/* Who writes has it again, and loses it; or can't connect to it again. */
+/* The writer has it again, and loses it; or can't connect to it again. */
 static void
 test_lost_afterwards (bool connected)
 {
@@ -176,7 +176,8 @@ test_lost_afterwards (bool connected)
   UNTIL (whole () && opens (1) && !rekeys (1));
 }
 
-/* It is heard, and never confirms: that is given up, and who writes goes on without. */
+/* The member is heard, and never confirms.  weftd gives up, and the writer goes on
+ * without the member. */
 static void
 test_hangs (void)
 {
@@ -193,7 +194,7 @@ test_hangs (void)
   UNTIL (whole () && opens (1) && !rekeys (1));
 }
 
-/* It is out, and heard: it is told at once, as of other news. */
+/* The member is out, and heard: it gets the key at once, as other news. */
 static void
 test_out (void)
 {
@@ -245,8 +246,8 @@ test_all (void)
     finish (m);
 }
 
-/* A joining member keeps its key until it is in-sync; one that is out gets it at once,
- * be it silent, and hears of it when it is back.
+/* A joining member keeps its key until it is in-sync.  A member that is out gets its key
+ * at once; if it is silent, it hears of it when it is back.
  */
 static void
 test_states (void)

@@ -4,6 +4,7 @@
 
 #include <config.h>
 
+#include "cluster/cluster-preflight.h"
 #include "test-cluster-rig.h"
 
 static struct cluster_record backup[RECORDS_MAX];
@@ -27,8 +28,8 @@ put_back (bool marked)
       weftd.store[i].identity.restore = true;
       weftd.store[i].identity.backup_wall_ms = 1700000000000;
     }
-  /* The number of an epoch that the backup knows may get other states: none of
-   * the former was told to anybody since.
+  /* An epoch number that the backup knows may get other states, because no member or host
+   * has since heard the former ones.
    */
   memset (weftd.history, 0, sizeof weftd.history);
   rig.steps = 0;
@@ -85,7 +86,8 @@ started_again (void)
   UNTIL (whole ());
 }
 
-/* Another disk is member 1; the former one is free, and was told to forget the array. */
+/* Another disk is member 1; the former one is free, and got the order to forget the
+ * array. */
 static void
 replaced (void)
 {
@@ -226,7 +228,7 @@ test_unmarked (void)
           strstr (cluster_read_only (engine), "weftd --restore"));
 }
 
-/* Who wrote before can't go on, and hears so; nobody is granted the array before each
+/* The former writer can't go on, and hears so.  No session gets the array before each
  * member has confirmed that.
  */
 static void
@@ -308,6 +310,24 @@ test_old_copy (void)
   rebuilt_in_full (1);
 }
 
+/* A dry run of the order: the code of its refusal, or NULL. */
+static struct cluster_preflight preflight;
+static const char *
+flown (const struct cluster_import *order)
+{
+  CALL (0, cluster_preflight_import (engine, in, order, &preflight));
+  return preflight.allowed ? NULL : preflight.why.code;
+}
+
+static bool
+flown_says (const char *words)
+{
+  for (size_t i = 0; i < preflight.lines_count; i++)
+    if (strstr (preflight.line[i], words))
+      return true;
+  return false;
+}
+
 /* Where no other copy is, an old copy is not taken before an administrator says so. */
 static void
 test_last_old (void)
@@ -325,11 +345,15 @@ test_last_old (void)
   live_on (40);
   assert (array ()->rec.restoring && says ("is an old copy of member 1"));
   snprintf (order.name, sizeof order.name, "b");
+  assert (strcmp (flown (&order), "exists") == 0);
   REFUSED ("exists", cluster_array_restore (engine, in, &order));
   snprintf (order.name, sizeof order.name, "a");
   order.without[0] = true;
   REFUSED ("restoring", cluster_array_restore (engine, in, &order));
   order.without[0] = false;
+  assert (flown (&order) == NULL && array ()->rec.restoring);
+  assert (flown_says ("The disk of member 1 is an old copy") &&
+          flown_says ("flushed data is lost"));
   DONE (cluster_array_restore (engine, in, &order));
   REFUSED ("restored", cluster_array_restore (engine, in, &order));
   works ();
@@ -349,9 +373,14 @@ test_given_up (void)
   memcpy (order.array, array ()->rec.uuid, 16);
   live_on (80);
   assert (array ()->rec.restoring);
+  assert (strcmp (flown (&order), "restoring") == 0);
+  assert (strstr (preflight.why.detail, "member 1 is in-sync and was not"));
   REFUSED ("restoring", cluster_array_restore (engine, in, &order));
   order.without[1] = true;
+  assert (flown (&order) == NULL && !flown_says ("flushed data is lost"));
+  assert (flown_says ("Member 1 would be out: it is given up"));
   DONE (cluster_array_restore (engine, in, &order));
+  assert (strcmp (flown (&order), "exists") == 0);
   assert (state (1) == MEMBER_OUT);
   /* It comes after all. */
   rig.disk[1].dead = false;
@@ -406,9 +435,9 @@ test_other_arrays (void)
   live_on (8);
   restore ();
   works ();
-  assert (says ("Array gone stands still"));
+  assert (says ("Array gone is frozen"));
   DONE (cluster_array_delete (engine, in, "gone"));
-  UNTIL (known (2) && known (2)->heard);
+  UNTIL (known (2) && cluster_disk_heard (known (2)));
   assert (cluster_array_find (engine, "b") == NULL);
   live_on (8);
   DONE (cluster_array_import (engine, in, &made));
@@ -442,6 +471,36 @@ test_moved (void)
   assert (on (1, 3));
   assert (cluster_uuid_equal (
     cluster_array_find (engine, "b")->disk[1]->rec.uuid, rig.disk[4].uuid));
+}
+
+/* An array was deleted, and its disks are free, or are in another array.  The verdict
+ * says so, and the array can be deleted again, which takes nothing from them.
+ */
+static void
+test_deleted (void)
+{
+  uint8_t other[16];
+
+  begin_array_of (LAYOUT_RAID1, 2);
+  live_on (8);
+  make_backup ();
+  DONE (cluster_array_delete (engine, in, "a"));
+  UNTIL (cluster_uuid_is_zero (rig.disk[0].array) &&
+         cluster_uuid_is_zero (rig.disk[1].array));
+  live_on (8);
+  put_back (true);
+  UNTIL (strstr (array ()->waits, "weftctl array rm a"));
+  DONE (cluster_array_delete (engine, in, "a"));
+  live_on (8);
+  make_array_of ("b", LAYOUT_RAID1, 0, 2);
+  live_on (8);
+  memcpy (other, rig.disk[0].array, 16);
+  put_back (true);
+  UNTIL (strstr (array ()->waits, "weftctl array rm a"));
+  DONE (cluster_array_delete (engine, in, "a"));
+  live_on (60);
+  assert (memcmp (rig.disk[0].array, other, 16) == 0);
+  assert (memcmp (rig.disk[1].array, other, 16) == 0);
 }
 
 /* Disks that were to forget an array have got a place since: they keep it. */
@@ -495,6 +554,7 @@ main (void)
   test_stranger ();
   test_other_arrays ();
   test_moved ();
+  test_deleted ();
   test_release ();
   test_confirm ();
   change = 3;

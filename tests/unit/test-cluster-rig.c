@@ -7,7 +7,7 @@
 #include "test-cluster-rig.h"
 
 struct rig rig;
-static unsigned kill_next; /* where weftd of the next rig is to be killed */
+static unsigned kill_next; /* the step at which the next rig kills weftd */
 
 const uint8_t *
 disk_uuid (unsigned disk)
@@ -29,7 +29,7 @@ disk_hears (struct fake_disk *d, const struct cluster_disk *what)
   d->taken = true;
   if (!told.same)
     memcpy (d->key, told.key, sizeof d->key);
-  if (told.over_count)
+  if (told.over_count && !d->holds)
     d->over = told.over[told.over_count - 1].number;
   memcpy (d->cluster, cluster_identity (engine)->uuid, 16);
   assert (cluster_identity (engine)->generation >= d->generation);
@@ -197,7 +197,7 @@ said_again (const struct cluster_disk_heartbeat *a,
   return strcmp (a->instance, b->instance) == 0 &&
          memcmp (a->array, b->array, 16) == 0 && a->min_epoch == b->min_epoch &&
          a->states_epoch == b->states_epoch && a->generation == b->generation &&
-         a->failed == b->failed && a->over == b->over &&
+         a->state == b->state && a->over == b->over &&
          memcmp (&a->join, &b->join, sizeof a->join) == 0;
 }
 
@@ -214,7 +214,9 @@ disk_beat (struct fake_disk *d)
                                        .sequence = d->sequence,
                                        .round = d->lie ? d->lie : d->round,
                                        .over = d->over,
-                                       .failed = d->failed,
+                                       .state = d->gone     ? DISK_REMOVED
+                                                : d->failed ? DISK_FAILED
+                                                            : DISK_SERVING,
                                        .wait_ms = 500,
                                        .join = d->join,
                                        .proven = rig.proven,
@@ -294,7 +296,7 @@ may_copy (const struct fake_disk *d)
   const struct cluster_array *a = array ();
 
   return a == NULL || !cluster_uuid_equal (d->array, a->rec.uuid) ||
-         over (cluster_over_source (a, d->position)) == NULL;
+         over (cluster_shut_source (a, d->position)) == NULL;
 }
 
 void
@@ -419,7 +421,7 @@ attach_without_first (void)
   rig.disk[0].dead = true;
   attach (true);
   assert (state (0) == MEMBER_OUT);
-  while (cluster_array_can_leave_out (array (), last))
+  while (cluster_copies_can_leave_out (array (), last))
     last++;
   return last;
 }
@@ -436,7 +438,7 @@ void
 report (unsigned m)
 {
   CALL (++weftd.op, cluster_session_lost (engine, in, rig.session, m, rig.round,
-                                          false, "it is gone"));
+                                          false, 0, "it is gone"));
 }
 
 void
@@ -505,6 +507,25 @@ start_again (unsigned disk)
   snprintf (d->instance, sizeof d->instance, "%u-%u", disk, ++starts);
   d->dead = false;
   d->op = 0;
+}
+
+struct fake_disk
+yesterday_of (unsigned disk)
+{
+  struct fake_disk yesterday;
+
+  live_on (60);
+  yesterday = rig.disk[disk];
+  rig.disk[disk].sequence += 5;
+  live_on (60);
+  return yesterday;
+}
+
+void
+put (unsigned disk, const struct fake_disk *what)
+{
+  rig.disk[disk] = *what;
+  start_again (disk);
 }
 
 void

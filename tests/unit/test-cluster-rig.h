@@ -1,9 +1,9 @@
 /* test-cluster-rig.h: members that obey the cluster engine, to test its rules
  * about how they come back one at a time.
  *
- * A round is a quarter of a second: every disk that lives sends a heartbeat, the
- * host too if it is attached, and time passes.  What a step records is stored
- * before its replies are heard; weftd may be killed in between.
+ * A round is a quarter of a second: every live disk sends a heartbeat, an attached host
+ * does, too, and time passes.  A step's records are stored before its replies are heard;
+ * weftd may be killed in between.
  */
 
 #ifndef WEFT_TEST_CLUSTER_RIG_H
@@ -18,19 +18,20 @@ struct fake_disk {
   unsigned position;
   uint64_t min_epoch, generation, states_epoch, sequence, data_bytes;
   uint64_t round;
-  uint64_t over; /* the last that it was told of */
+  uint64_t over; /* the last states that it got */
   uint8_t states[ARRAY_MEMBERS_MAX];
   struct layout layout; /* of the array */
   char instance[16];
   const char *cache; /* NULL: it is not known */
-  bool dead, failed;
+  bool dead, failed, gone;
   bool hangs;               /* it confirms no epoch */
+  bool holds;               /* it does not confirm that sessions are over */
   bool silent;              /* it answers nothing, ... */
   uint64_t silent_since_ms; /* ... as its process says, since then */
   const char *node;         /* that serves it; NULL: the one of its number */
   const char *refused;      /* the last answer's code; NULL: it was taken in */
   uint64_t op;
-  uint8_t key[KEY_BYTES]; /* that it was told last */
+  uint8_t key[KEY_BYTES]; /* its last order */
   struct cluster_disk_heartbeat said;
   bool taken;   /* weftd has taken in what it said last */
   uint64_t lie; /* it says this round, and not its own; 0: its own */
@@ -59,7 +60,7 @@ struct rig {
   uint64_t round;         /* that it says is complete, and gives to joiners */
   uint64_t round_entered; /* that was complete when it took its epoch in */
   bool proven;            /* disks speak for their nodes by certificates */
-  bool brief;             /* disks say only what is news */
+  bool brief;             /* disks report only changes */
   bool lags;              /* it does not take epochs in */
   unsigned slow;          /* bits: members that take 2 s for a request */
   bool busy;              /* 400 reads a second, of 1 ms each */
@@ -114,6 +115,9 @@ void copy_on (unsigned m);
 void stop (unsigned disk);
 void stop_members (void);
 void start_again (unsigned disk);
+/* The disk as it is now, before more is written to it; and it is started again as such. */
+struct fake_disk yesterday_of (unsigned disk);
+void put (unsigned disk, const struct fake_disk *what);
 
 /* The session, or what a joining member reads, in the list of those that are over. */
 const struct cluster_over *over (uint64_t session);
@@ -122,7 +126,7 @@ bool on (unsigned m, unsigned disk);
 /* The member joins, with all of its extents to do, until it is in-sync. */
 void rebuilt_in_full (unsigned m);
 
-/* What an administrator sets for "a". */
+/* Settings that an administrator makes for "a". */
 void pause_copying (unsigned m, bool paused);
 void spare_after (uint64_t ms);
 

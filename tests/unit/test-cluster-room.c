@@ -1,5 +1,5 @@
-/* test-cluster-room.c: members that have no room, or soon none: who stays, who is taken
- * back when, and what is said.
+/* test-cluster-room.c: members that have no room, or soon none: which members stay, when
+ * a member is taken back, and the messages; and hosts without memory.
  */
 
 #include <config.h>
@@ -9,7 +9,7 @@
 
 #include "test-cluster-world.h"
 
-/* It stays until whoever writes reports it; then it is out until there is room. */
+/* The member stays until the writer reports it; then it is out until there is room. */
 static void
 test_full (void)
 {
@@ -27,7 +27,7 @@ test_full (void)
   assert (verdict () == CLUSTER_INFO && says ("All is well"));
 }
 
-/* A process that was started anew has refused nothing yet. */
+/* A restarted process has refused nothing yet. */
 static void
 test_no_room (uint64_t free, uint64_t wanted, bool back)
 {
@@ -71,7 +71,8 @@ test_low (void)
   }
 }
 
-/* What an array process waits for is said, with or without the member's own word. */
+/* The verdict names the member that an array process waits for, whether or not the member
+ * reports the same. */
 static void
 test_waits (void)
 {
@@ -92,6 +93,23 @@ test_waits (void)
   assert (verdict () == CLUSTER_INFO && whole ());
 }
 
+/* The verdict also reports a wait for memory on the array process's own host. */
+static void
+test_memory (void)
+{
+  healthy ();
+  writer->memory_wait_ns = UINT64_C (1900000000);
+  live_on (20);
+  assert (verdict () == CLUSTER_INFO && says ("All is well"));
+  writer->memory_wait_ns = UINT64_C (12000000000);
+  live_on (20);
+  assert (verdict () == CLUSTER_ERROR && !says ("All is well"));
+  assert (says ("waits on node host0: for 12 s that host has had no memory"));
+  writer->memory_wait_ns = 0;
+  live_on (20);
+  assert (verdict () == CLUSTER_INFO && whole ());
+}
+
 int
 main (void)
 {
@@ -101,5 +119,6 @@ main (void)
   test_no_room (MiB (4), MiB (500), true);
   test_low ();
   test_waits ();
+  test_memory ();
   return 0;
 }

@@ -1,12 +1,12 @@
-/* test-cluster-rounds.c: an old copy of a member's disk is told by rounds, whatever
- * weftd has heard of the disk itself; and nobody is taken for one who is none.
+/* test-cluster-rounds.c: rounds reveal an old copy of a member's disk, whatever weftd has
+ * heard of the disk itself; and no current disk is taken for an old copy.
  */
 
 #include <config.h>
 
 #include "test-cluster-rig.h"
 
-/* What is on the disk is read by another process. */
+/* Another process reads what is on the disk. */
 static void
 start_with (unsigned m, uint64_t round)
 {
@@ -59,7 +59,7 @@ test_heard_before (void)
   rebuilt_in_full (3);
 }
 
-/* Beside a writer it is told nothing before it is out. */
+/* Beside a writer the member hears nothing before it is out. */
 static void
 test_beside_writer (void)
 {
@@ -108,7 +108,7 @@ test_peers_tell (bool writable)
   assert (rig.disk[3].full);
 }
 
-/* What was heard outlives weftd. */
+/* A reported round survives a restart of weftd. */
 static void
 test_stored (void)
 {
@@ -127,8 +127,8 @@ test_stored (void)
     assert (state (m) == MEMBER_IN_SYNC);
 }
 
-/* One behind is what a crash leaves.  A resync is told: it is no process that was
- * there before, as the others are.
+/* A crash leaves a disk one round behind.  The resync is announced, because this process
+ * is new, unlike the others.
  */
 static void
 test_one_behind (void)
@@ -147,8 +147,8 @@ test_one_behind (void)
   }
 }
 
-/* A writer that is silent knows no process of a member that was started since: what
- * peers say later shows that this one has an old copy, before anybody reads it.
+/* A silent writer does not know processes of members that were started since.  Later
+ * reports of peers show that this member has an old copy, before any client reads it.
  */
 static void
 test_beside_silent_writer (void)
@@ -174,13 +174,15 @@ test_beside_silent_writer (void)
    * has heard: the writer writes to it still.
    */
   memcpy (rig.disk[3].instance, known, sizeof known);
-  UNTIL (array ()->disk[3]->heard && !array ()->disk[3]->old_copy);
+  UNTIL (cluster_disk_heard (array ()->disk[3]) &&
+         !array ()->disk[3]->old_copy);
   live_on (20);
   assert (!array ()->disk[3]->old_copy && state (3) == MEMBER_IN_SYNC);
   assert (member (3)->lapse == lapse);
 }
 
-/* Whoever joins meanwhile may have copied from it: that is rebuilt in full. */
+/* A member that joins meanwhile may have copied from the old copy, so it is rebuilt in
+ * full. */
 static void
 test_joiner_beside_old_copy (void)
 {
@@ -208,15 +210,16 @@ test_joiner_beside_old_copy (void)
   rebuilt_in_full (1);
 }
 
-/* One that is out has what the array had when it went, however far that is now.  If
- * it has less it is no copy of what it was then, and is rebuilt in full.
+/* A member that is out keeps the round that the array had when it went, however far the
+ * array is now.  If it has less, it is not the disk that went out, and is rebuilt in
+ * full.
  */
 static void
 test_out (uint64_t returns_with, bool full)
 {
   begin_rounds ();
   rig.disk[3].dead = true;
-  rig.round = 12; /* not heard before the loss is told */
+  rig.round = 12; /* not heard before the loss is reported */
   lose (3);
   assert (member (3)->round == 12);
   round_is (1000);
@@ -228,7 +231,7 @@ test_out (uint64_t returns_with, bool full)
   assert (member (3)->round == 0);
 }
 
-/* What its writer has written beyond that is heard of when it is out. */
+/* weftd hears of the writer's further writes when the member is out. */
 static void
 test_out_late (void)
 {
@@ -242,8 +245,8 @@ test_out_late (void)
   rebuilt_in_full (3);
 }
 
-/* weftd was started again, and what members said last is not of one moment: whoever
- * is written to is no old copy.
+/* weftd was started again, and the members' last reports are from different times: a
+ * member that gets writes is no old copy.
  */
 static void
 test_writer_goes_on (void)

@@ -86,7 +86,7 @@ test_double_use_and_a_late_answer (void)
   cut_off (1);
   start_again (1);
   live ();
-  assert (d->contested_live_ms != 0 && strcmp (d->instance, "d1") == 0);
+  assert (d->rival.since_live_ms != 0 && strcmp (d->instance, "d1") == 0);
   while (strcmp (d->instance, "d1") == 0) {
     if (left_ms == 0 &&
         (world.steps == NULL || world.steps->step->number > d->answer))
@@ -98,7 +98,7 @@ test_double_use_and_a_late_answer (void)
   assert (weftd.now_ms - left_ms <= TAKEOVER_MS + CLUSTER_TICK_MS);
 }
 
-/* Who is heard between two ticks is not silent sooner for that. */
+/* A session that is heard between two ticks does not count as silent sooner. */
 static void
 test_silence (void)
 {
@@ -126,7 +126,8 @@ test_silence (void)
   assert (weftd.now_ms - heard_ms <= SESSION_TTL_MS + CLUSTER_TICK_MS);
 }
 
-/* Whoever starts, again and again, and never listens, is not alive by that. */
+/* A process that starts again and again but never listens does not count as alive by
+ * that. */
 static void
 test_starting (void)
 {
@@ -136,14 +137,14 @@ test_starting (void)
   healthy ();
   d = known (0);
   hb = disk_words (&world.disk[0], 0);
-  hb.starting = true;
+  hb.state = DISK_STARTING;
   for (uint64_t ms = 0; ms < MEMBER_TTL_MS; ms += CLUSTER_TICK_MS) {
     assert (d->alive);
     ASK (cluster_disk_heartbeat (engine, in, &hb));
     tick (CLUSTER_TICK_MS);
   }
   assert (!d->alive);
-  hb.starting = false;
+  hb.state = DISK_SERVING;
   ASK (cluster_disk_heartbeat (engine, in, &hb));
   assert (d->alive);
 }
@@ -162,8 +163,8 @@ hears (const struct cluster_disk_heartbeat *report, bool same)
   return world.answer;
 }
 
-/* Who says only that nothing has changed has said what that was: as this process,
- * to this weftd, and nothing else since, not even by a call that was late.
+/* A report of "nothing has changed" repeats the last full report, if this process made it
+ * to this weftd and has reported nothing else since, not even by a late call.
  */
 static void
 test_same (void)
@@ -189,7 +190,7 @@ test_same (void)
   expect_refused (hears (&before, true), CLUSTER_CONFLICT, "say-all");
   assert (d->sequence == hb.sequence);
 
-  /* What was not taken in, of another process, does not count. */
+  /* A rejected report of another process does not count. */
   another = hb;
   another.report = 3;
   strcat (another.instance, "x");
@@ -208,18 +209,18 @@ test_same (void)
   reincarnate ();
   hb = disk_words (&world.disk[1], 0);
   hb.report = 1;
-  /* Nor is it told less than all before this weftd has told it all. */
+  /* The disk gets no shortened reply before this weftd has told it everything. */
   hears (&hb, false);
-  assert (!cluster_disk_find (engine, hb.uuid)->knows);
+  assert (!cluster_disk_find (engine, hb.uuid)->told.known);
   hears (&hb, true);
-  assert (cluster_disk_find (engine, hb.uuid)->knows);
+  assert (cluster_disk_find (engine, hb.uuid)->told.known);
   hb.states_epoch--;
   hb.report++;
   hears (&hb, false);
-  assert (!cluster_disk_find (engine, hb.uuid)->knows);
+  assert (!cluster_disk_find (engine, hb.uuid)->told.known);
   reincarnate ();
   expect_refused (hears (&hb, true), CLUSTER_CONFLICT, "say-all");
-  assert (!cluster_disk_find (engine, hb.uuid)->heard);
+  assert (!cluster_disk_heard (cluster_disk_find (engine, hb.uuid)));
 }
 
 static void
@@ -230,8 +231,8 @@ all_are (bool alive)
   assert (session (writer)->alive == alive);
 }
 
-/* Nor may a disk say that it has no bytes: so does the record of a member that an import
- * did not find, which goes with its place.
+/* A disk may not report zero bytes: only the record of a member that an import did not
+ * find does, and it goes with its place.
  */
 static void
 test_no_bytes (void)
@@ -309,7 +310,7 @@ test_old_database (void)
     }
   }
 
-  /* But what no epoch ever gets to shows that the disk lies. */
+  /* But an epoch that no array ever reaches shows that the disk lies. */
   healthy ();
   ahead = world.disk[0];
   ahead.uuid[0] ^= 0x80;
@@ -400,7 +401,7 @@ test_plan (void)
   expect_plan_refused (&good, "in-use", "disks");
 }
 
-/* What ended is kept to be told, but not without bound. */
+/* Ended sessions are kept so that their clients hear of it, but in bounded number. */
 static void
 test_ended_sessions (void)
 {

@@ -1,5 +1,5 @@
-/* test-cluster-service.c: an array that is served: who serves it, who stands by, and
- * what of a dead server's answers is still there.
+/* test-cluster-service.c: a served array: which session serves, which stands by, and
+ * which acknowledged data of a dead server still exists.
  */
 
 #include <config.h>
@@ -41,7 +41,7 @@ static bool
 stands_by (const struct host *h)
 {
   return cluster_service_stands_by (engine, array (),
-                                    cluster_service_find (array (), h->node));
+                                    cluster_candidate_find (array (), h->node));
 }
 
 /* The first serves, the second stands by. */
@@ -93,8 +93,8 @@ test_failover (void)
   assert (other->attached && !writer->attached);
 }
 
-/* weftd hears neither who serves nor who stands by, for it may be cut off itself; then the
- * latter again, and who serves if `comes`.
+/* weftd hears neither the server nor the standby, so weftd may be cut off itself.  Then
+ * it hears the standby again, and, if `comes`, the server.
  */
 static void
 test_weftd_cut_off (bool comes)
@@ -120,7 +120,7 @@ test_weftd_cut_off (bool comes)
   assert (weftd.now_ms - begin < SESSION_TTL_MS + 1000);
 }
 
-/* Who was started meanwhile does not show that weftd was cut off. */
+/* A process that was started meanwhile does not show that weftd was cut off. */
 static void
 test_started_meanwhile (void)
 {
@@ -137,8 +137,8 @@ test_started_meanwhile (void)
   assert (weftd.now_ms - begin <= SERVICE_SETTLE_MS + 1000);
 }
 
-/* The store is behind all the time.  Whoever waits for an answer is not silent, however
- * long it takes; who is silent is replaced all the same.
+/* The store lags all the time.  A session that waits for an answer is not silent, however
+ * long it takes; a silent one is replaced anyway.
  */
 static void
 test_store_behind (void)
@@ -154,13 +154,13 @@ test_store_behind (void)
       assert (known (m)->alive);
   }
 
-  /* Nor does another process get a disk before the known one was asked. */
+  /* No other process gets a disk before the known one was asked. */
   clone = world.disk[1];
   snprintf (clone.instance, sizeof clone.instance, "clone");
   disk_beat (&clone, 1000);
   live_on (2 * world.behind);
   assert (strcmp (known (1)->instance, "d1") == 0);
-  assert (known (1)->contested_live_ms == 0);
+  assert (known (1)->rival.since_live_ms == 0);
 
   world.behind = 4;
   live_on (60);
@@ -189,7 +189,7 @@ test_ended (void)
   assert (weftd.now_ms - begin <= 4000);
 }
 
-/* What another node says of it is not believed. */
+/* Another node's word about it is not believed. */
 static void
 test_ended_elsewhere (void)
 {
@@ -203,7 +203,7 @@ test_ended_elsewhere (void)
   assert (weftd.now_ms - begin >= SESSION_TTL_MS - 1000);
 }
 
-/* Nobody waits for a clock when who serves has detached. */
+/* After the server has detached, the takeover waits for no clock. */
 static void
 test_detach (void)
 {
@@ -267,6 +267,158 @@ test_move_refused (void)
   assert (!other->attached && !array ()->service_to[0]);
 }
 
+/* ---- Clients that do not reach the process that serves. ---- */
+
+static struct host *
+serving (void)
+{
+  return writer->attached ? writer : other->attached ? other : reader;
+}
+
+static void
+hears (const char *client, bool reached)
+{
+  CALL (0, cluster_service_heard (engine, in, "a", client,
+                                  session (serving ())->rec.id, reached));
+}
+
+/* This client does not reach the process that serves, for as long as it stays. */
+static void
+unreached_for (const char *client, uint64_t ms)
+{
+  const struct host *was = serving ();
+
+  for (uint64_t end = weftd.now_ms + ms; weftd.now_ms < end && was->attached;) {
+    hears (client, false);
+    live_on (4);
+  }
+}
+
+static bool
+waits_for (const char *part)
+{
+  char text[700];
+
+  return cluster_reach_words (engine, array (), text, sizeof text) &&
+         strstr (text, part);
+}
+
+/* It moves once, to where nobody is known to wait; and not back for the same client. */
+static void
+test_unreached (void)
+{
+  served ();
+  hears ("c0", true);
+  unreached_for ("c0", SERVICE_UNREACHED_MS - 500);
+  assert (writer->attached && !waits_for (""));
+  unreached_for ("c0", 4000);
+  assert (!writer->attached);
+  UNTIL (other->attached);
+  assert (rec ()->lapse == 0 && !waits_for (""));
+  /* The next node is not reached either: the first stands by, and is no better. */
+  UNTIL (stands_by (writer));
+  unreached_for ("c0", SERVICE_REST_MS_MIN + 5000);
+  assert (other->attached && waits_for ("Node c0 does not reach node"));
+  assert (waits_for ("is no better"));
+  hears ("c0", true);
+  assert (!waits_for (""));
+  /* Nobody has had trouble with it for long: now it is as good as another. */
+  live_on (SERVICE_MISSED_MS / CLUSTER_TICK_MS);
+  unreached_for ("c0", SERVICE_UNREACHED_MS + 2000);
+  UNTIL (writer->attached);
+}
+
+/* Reports about a process that has ended or is silent, and reports of clients that were
+ * not heard since, move nothing.
+ */
+static void
+test_unreached_stale (void)
+{
+  uint64_t id;
+
+  served ();
+  id = session (writer)->rec.id;
+  hears ("c0", false);
+  live_on ((STANDBY_MS + SERVICE_UNREACHED_MS) / CLUSTER_TICK_MS);
+  hears ("c0", false);
+  live_on (1);
+  assert (writer->attached && !waits_for (""));
+  fail_over ();
+  for (unsigned i = 0; i < 12; i++) {
+    CALL (0, cluster_service_heard (engine, in, "a", "c0", id, false));
+    live_on (2);
+  }
+  assert (other->attached && !waits_for (""));
+  CALL (0, cluster_service_heard (engine, in, "b", "c0", id, false));
+}
+
+/* Why it stays where it is. */
+static void
+test_unreached_stays (void)
+{
+  served ();
+  other->service = false;
+  live_on (STANDBY_MS / CLUSTER_TICK_MS + 2);
+  unreached_for ("c0", SERVICE_UNREACHED_MS + 2000);
+  assert (writer->attached && waits_for ("No other node stands by"));
+  cut_off (1);
+  live_on (MEMBER_TTL_MS / CLUSTER_TICK_MS + 2);
+  other->service = true;
+  UNTIL (stands_by (other));
+  unreached_for ("c0", SERVICE_UNREACHED_MS + 2000);
+  assert (writer->attached && !array ()->service_to[0]);
+  assert (waits_for ("when all members of the array are heard"));
+  heard_again (1);
+  unreached_for ("c0", 4000);
+  UNTIL (other->attached);
+}
+
+/* Two clients never agree on a node: each move waits for twice as long as the last. */
+static void
+test_unreached_damped (void)
+{
+  uint64_t last = 0, rest = 0;
+  unsigned moves = 0;
+  char client[16];
+
+  served ();
+  for (unsigned i = 0; moves < 4; i++) {
+    const struct host *was = serving ();
+
+    assert (i < 20000);
+    /* One after the other, each a client that has said nothing yet. */
+    snprintf (client, sizeof client, "c%u", moves);
+    hears (client, false);
+    live_on (4);
+    if (was->attached)
+      continue;
+    UNTIL (serving () != was && serving ()->attached);
+    UNTIL (stands_by (was));
+    for (unsigned j = 0; j < SERVICE_UNREACHED_MAX; j++)
+      array ()->unreached[j].client[0] = '\0';
+    if (moves++ > 0)
+      assert (weftd.now_ms - last >= rest);
+    last = weftd.now_ms;
+    rest = rest ? 2 * rest : SERVICE_REST_MS_MIN - 5000;
+  }
+  assert (array ()->reach_rest_ms == 8 * SERVICE_REST_MS_MIN);
+}
+
+/* A server with fewer waiting clients is better; the server is chosen by that, too. */
+static void
+test_unreached_fewer (void)
+{
+  served ();
+  reader->service = true;
+  UNTIL (stands_by (reader));
+  unreached_for ("c0", SERVICE_UNREACHED_MS + 2000);
+  UNTIL (other->attached);
+  fall_silent (other);
+  /* The first in the list was not reached by a client. */
+  UNTIL (reader->attached);
+  assert (!writer->attached);
+}
+
 /* An order to move that nobody follows is forgotten. */
 static void
 test_move_forgotten (void)
@@ -274,13 +426,13 @@ test_move_forgotten (void)
   served ();
   writer->service = false; /* it does not obey */
   CALL (++weftd.op, cluster_service_move (engine, in, "a", other->node));
-  assert (cluster_service_leaves (engine, array (), session (writer)));
+  assert (cluster_candidate_leaves (engine, array (), session (writer)));
   live_on (SERVICE_MOVE_MS / CLUSTER_TICK_MS + 4);
   assert (stands_by (other));
-  assert (!cluster_service_leaves (engine, array (), session (writer)));
+  assert (!cluster_candidate_leaves (engine, array (), session (writer)));
 }
 
-/* Who serves is no candidate any more: it leaves when another stands by. */
+/* The server is no longer a candidate: it leaves when another stands by. */
 static void
 test_no_candidate_any_more (void)
 {
@@ -369,7 +521,8 @@ test_refusals (void)
   snprintf (reader->node, sizeof reader->node, "elsewhere");
   reader->service = true;
   assert (strcmp (attach_refusal (reader), "no-candidate") == 0);
-  reader->service = reader->writable = false; /* readers are let in as ever */
+  reader->service = reader->writable = false; /* readers are admitted as
+                                               * before */
   attach_until_granted (reader);
 }
 
@@ -392,7 +545,7 @@ test_drop (void)
   assert (strcmp (attach_refusal (writer), "no-service") == 0);
 }
 
-/* Who stands by is told when the array is deleted. */
+/* A standby hears when the array is deleted. */
 static void
 test_deleted (void)
 {
@@ -410,7 +563,7 @@ test_deleted (void)
   assert (!reader->attached || reader->over);
 }
 
-/* Who serves and who stands by are of a node that is shut out. */
+/* The server and the standby are on a node that is shut out. */
 static void
 test_shut_out (void)
 {
@@ -459,7 +612,7 @@ below (const char *node)
   return cluster_node_fenced_below (cluster_node_find (engine, node));
 }
 
-/* A node with clients of a service: when who serves has confirmed it. */
+/* Fencing a node with clients of a service waits until the server has confirmed it. */
 static void
 test_fence_clients (void)
 {
@@ -484,7 +637,7 @@ test_fence_clients (void)
   assert (world.admin.kind == CLUSTER_REPLY_NODE);
   assert (cluster_fences (engine) == first);
   unfence ("c0");
-  /* What was started before stays out; who serves is told. */
+  /* Clients that were started before stay out; the server hears so. */
   assert (below ("c0") == cluster_fences (engine) && below ("c0") > first);
   UNTIL (writer->fences == cluster_fences (engine));
   first = cluster_fences (engine);
@@ -498,7 +651,62 @@ test_fence_clients (void)
   assert (other->fences > first && below ("c0") == EPOCH_MAX);
 }
 
-/* Nobody confirms it: that is said, and is not taken for a success. */
+/* A process that confirms a higher number than weftd has given confirms nothing.  The
+ * session of a fenced node is not admitted, whatever numbers it reports.
+ */
+static void
+test_fence_lies (void)
+{
+  static const size_t numbers[] = {
+    offsetof (struct cluster_session_heartbeat, epoch),
+    offsetof (struct cluster_session_heartbeat, arrived),
+    offsetof (struct cluster_session_heartbeat, prepared),
+    offsetof (struct cluster_session_heartbeat, round),
+    offsetof (struct cluster_session_heartbeat, round_entered),
+    offsetof (struct cluster_session_heartbeat, fences),
+    offsetof (struct cluster_session_heartbeat, order),
+  };
+  struct cluster_session_heartbeat hb;
+  uint64_t op, lies[6], session;
+
+  served ();
+  ASK (cluster_node_add (engine, in, "c0"));
+  writer->busy = true;
+  op = fence ("c0");
+  lies[0] = cluster_fences (engine) + 1;
+  lies[1] = EPOCH_MAX - 1;
+  lies[2] = EPOCH_MAX;
+  lies[3] = INT64_MAX;
+  lies[4] = UINT64_MAX - 1;
+  lies[5] = UINT64_MAX;
+  for (unsigned i = 0; i < 6; i++) {
+    writer->fences = lies[i];
+    live_on (3);
+    assert (!fence_answered (op));
+  }
+  writer->fences = cluster_fences (engine) - 1;
+  writer->busy = false;
+  UNTIL (fence_answered (op));
+  assert (world.admin.kind == CLUSTER_REPLY_NODE);
+
+  session = writer->session;
+  ASK (cluster_node_add (engine, in, writer->node));
+  op = fence (writer->node);
+  for (unsigned n = 0; n < sizeof numbers / sizeof numbers[0]; n++)
+    for (unsigned i = 0; i < 6; i++) {
+      memset (&hb, 0, sizeof hb);
+      snprintf (hb.instance, sizeof hb.instance, "%s", writer->instance);
+      hb.epoch = writer->epoch;
+      memcpy ((char *) &hb + numbers[n], &lies[i], sizeof lies[i]);
+      ASK (cluster_session_heartbeat (engine, in, session, &hb));
+      assert (world.answer.kind == CLUSTER_REPLY_PROBLEM);
+      ASK (cluster_session_heartbeat (engine, in, lies[i], &hb));
+      assert (world.answer.kind == CLUSTER_REPLY_PROBLEM);
+    }
+  UNTIL (fence_answered (op));
+}
+
+/* No server confirms the fence: the answer says so, and is not a success. */
 static void
 test_fence_unconfirmed (void)
 {
@@ -561,8 +769,8 @@ test_fence_sessions (void)
   assert (writer->op == 0 && strcmp (writer->code, "fenced") == 0);
 }
 
-/* A member says what only a newer weftd can have told it, so its word does not count:
- * it is not waited for.  But it confirms before anybody else is let in.
+/* A member reports a number that only a newer weftd can have given, so its word does not
+ * count and is not waited for.  But it confirms before another session is admitted.
  */
 static void
 test_fence_doubted (void)
@@ -619,8 +827,9 @@ test_fence_many_sessions (void)
   assert (world.admin.kind == CLUSTER_REPLY_NODE);
 }
 
-/* A server that has ended may still ask for clients on the node, until members have
- * confirmed that: one that is cut when the node is fenced, or was replaced just now.
+/* An ended server may still send requests for clients on the node until members have
+ * confirmed its end.  It was cut off when the node was fenced, or was replaced just
+ * before.
  */
 static void
 test_fence_beside_a_server (bool replaced)
@@ -652,8 +861,9 @@ test_fence_beside_a_server (bool replaced)
     assert (world.disk[m].min_epoch > epoch);
 }
 
-/* Who exports an array to other hosts serves clients on the node as well: it is waited
- * for, also by a weftd that was started again.  Who does not is no matter.
+/* A session that exports the array to other hosts serves clients on the node as well, so
+ * the fence waits for it, even after a restart of weftd.  A session that does not export
+ * is not waited for.
  */
 static void
 test_fence_exports (void)
@@ -683,7 +893,7 @@ test_fence_exports (void)
   op = fence ("c0");
   live_on (20);
   assert (!fence_answered (op));
-  /* One that is silent confirms nothing: its session ends. */
+  /* A silent session confirms nothing: it ends. */
   writer->alive = false;
   UNTIL (fence_answered (op));
   assert (strcmp (world.admin.problem.code, "changing") == 0);
@@ -718,7 +928,7 @@ test_fence_removed (void)
   live_on (30);
   ASK (cluster_node_add (engine, in, "c0"));
   assert (cluster_node_known (engine, "c0") && below ("c0") == number);
-  /* Of a node that was never fenced nothing stays. */
+  /* A node that was never fenced leaves no record. */
   ASK (cluster_node_add (engine, in, "c1"));
   ASK (cluster_node_remove (engine, in, "c1"));
   assert (cluster_node_find (engine, "c1") == NULL);
@@ -748,7 +958,8 @@ test_member_started_again (void)
   assert (rec ()->lapse == rec ()->epoch);
 }
 
-/* A member was lost with who served: the writer may have had its images alone. */
+/* A member was lost together with the server: the writer may have had its images
+ * alone. */
 static void
 test_member_lost (enum array_dup dup)
 {
@@ -777,7 +988,7 @@ test_member_lost_before (bool back)
   }
   fail_over ();
   assert (rec ()->lapse == (back ? 0 : other->epoch));
-  /* That was then: who serves now has lost nothing. */
+  /* That loss is in the past: the present server has lost nothing. */
   assert (!rec ()->risky);
 }
 
@@ -813,7 +1024,7 @@ test_evicted (void)
   assert (rec ()->lapse == other->epoch);
 }
 
-/* What has detached has flushed, and nothing of it can be lost. */
+/* A session that has detached has flushed, so nothing of it can be lost. */
 static void
 test_detached (void)
 {
@@ -860,9 +1071,9 @@ test_weftd_restarted (void)
   assert (rec ()->lapse == other->epoch);
 }
 
-/* ---- ... and before the next one has made the copies equal. ---- */
+/* ---- ... and before the next server has resynchronized the copies.  ---- */
 
-/* The first has gone, and the second has not made the copies equal. */
+/* The first server has gone, and the second has not resynchronized the copies. */
 static void
 copying_of (enum array_dup dup)
 {
@@ -917,7 +1128,7 @@ test_copying_member_again (void)
   assert (rec ()->lapse > epoch);
 }
 
-/* When copies are equal there is nothing to tell, as ever. */
+/* When copies are in sync there is nothing to tell, as before. */
 static void
 test_equal (void)
 {
@@ -955,8 +1166,8 @@ test_older_said (void)
   assert (rec ()->epoch > granted && rec ()->lapse == granted);
 }
 
-/* The word that they are does not count before it is stored; nor does that of a session
- * that is over.
+/* The report that copies are in sync counts only when it is stored, and only if its
+ * session has not ended.
  */
 static void
 test_equal_said (void)
@@ -1015,7 +1226,7 @@ test_copying_again (void)
   assert (rec ()->lapse == rec ()->epoch);
 }
 
-/* Who has detached in order leaves copies that are equal. */
+/* A session that detaches in order leaves copies that are in sync. */
 static void
 test_copying_after_a_detach (void)
 {
@@ -1082,9 +1293,15 @@ main (void)
   test_rank ();
   test_refusals ();
   test_drop ();
+  test_unreached ();
+  test_unreached_stale ();
+  test_unreached_stays ();
+  test_unreached_damped ();
+  test_unreached_fewer ();
   test_deleted ();
   test_shut_out ();
   test_fence_clients ();
+  test_fence_lies ();
   test_fence_unconfirmed ();
   test_fence_sessions ();
   test_fence_many_sessions ();

@@ -36,7 +36,7 @@ stored_session (uint64_t id)
   return NULL;
 }
 
-/* Whatever is durable must make sense at every moment. */
+/* Durable records must make sense at every moment. */
 void
 store_check (void)
 {
@@ -87,10 +87,10 @@ has_prepared (uint64_t session, uint64_t epoch)
   return false;
 }
 
-/* Has every session of the array prepared itself for this number, or is a
- * reader that has stopped by itself?  Of those that read, and of those that
- * write.  first: a number that may have been COMMITted in the same step before
- * it, with the same states.  alone: one alone that says what it has lost need not.
+/* Has every session of the array prepared for this number, or is it a reader that has
+ * stopped by itself?  The answer is for readers and for writers.  first: a number that
+ * may have been COMMITted in the same step before it, with the same states.  alone: a
+ * single session that reports its loss need not prepare.
  */
 static void
 sessions_prepared (const uint8_t array[16], uint64_t epoch, uint64_t first,
@@ -140,7 +140,8 @@ commit_check (const struct cluster_array_record *old,
       assert (is == MEMBER_JOINING && new->member[m].fence > old->epoch);
       assert (world.disk[m].min_epoch >= new->member[m].fence);
     }
-    /* And none that a writer does not write, or that misses what one did. */
+    /* A member becomes in-sync only if each writer writes to it and it has all earlier
+     * writes. */
     if (was == MEMBER_JOINING && is == MEMBER_IN_SYNC)
       assert (readers && writers && old->member[m].fence > world.writer_end);
     assert (was != MEMBER_IN_SYNC || is != MEMBER_JOINING);

@@ -1,7 +1,7 @@
 /* test-cluster-unequal.c: a session ends, and copies may differ where it wrote.  For each
- * way of writing and each way to end: who makes the copies equal, and what the verdict,
- * the exposure and ok-to-stop say until then.  The same table is in docs/PROTOCOL.md,
- * "Copies that an ended session leaves".
+ * way of writing and each way to end: which session resynchronizes the copies, and what
+ * the verdict, the exposure and ok-to-stop say until then.  The same table is in
+ * docs/PROTOCOL.md, "Copies that an ended session leaves".
  */
 
 #include <config.h>
@@ -35,7 +35,7 @@ set_dirty (uint64_t extents)
   live_on (8);
 }
 
-/* All that say how it is say the same. */
+/* All reports of the state agree. */
 static void
 expect (enum cluster_unequal wanted, const char *what)
 {
@@ -55,7 +55,7 @@ expect (enum cluster_unequal wanted, const char *what)
       abort ();
     }
     snprintf (node, sizeof node, "n%u", m + 1);
-    cluster_ok_to_stop (engine, node, &f);
+    cluster_preflight_ok_to_stop (engine, node, &f);
     assert (f.allowed == (wanted == UNEQUAL_NONE));
     assert ((f.unequal_bytes == 0) == (wanted == UNEQUAL_NONE));
   }
@@ -80,7 +80,7 @@ recover (struct host *h)
 {
   static uint64_t number;
   struct cluster_lease_words w = { .number = 0 };
-  uint64_t first = cluster_identity (engine)->generation << 32;
+  uint64_t first = LEASE_NUMBERS (cluster_identity (engine)->generation);
 
   number = number < first ? first + 1 : number + 1;
   snprintf (w.instance, sizeof w.instance, "%s", h->instance);
@@ -119,14 +119,13 @@ begin (enum way way)
   if (way == PARTS) {
     writer->part = (struct cluster_part) { 0, half };
     other->part = (struct cluster_part) { half, array ()->layout.size - half };
-    writer->orders = other->orders = true;
   }
   writer->leases = other->leases = way == LEASES;
   if (way == SERVICE)
     begin_service ();
   else
     attach_until_granted (writer);
-  if (way == LEASES) {
+  if (way == PARTS || way == LEASES) {
     UNTIL (writer->heard.recover);
     recover (writer);
   }
@@ -153,10 +152,10 @@ finish (enum way way, enum end end)
   case HOST_LOST: /* and weftd dies at the same time */
     fall_silent (writer);
     reincarnate ();
-    UNTIL (cluster_array_unheard (array ()) == MEMBERS);
+    UNTIL (cluster_copies_unheard (array ()) == MEMBERS);
     break;
   case SILENT:
-  case ENDED: /* that is told with the next attach of its node */
+  case ENDED: /* the next attach of its node reports that */
     fall_silent (writer);
     break;
   case EVICTED:
@@ -195,11 +194,11 @@ left_until_attached (void)
   expect (UNEQUAL_LEFT, "Attach the array for writing");
   reincarnate ();
   UNTIL (unequal () == UNEQUAL_LEFT &&
-         cluster_array_unheard (array ()) == MEMBERS);
+         cluster_copies_unheard (array ()) == MEMBERS);
   live_on (8);
   expect (UNEQUAL_LEFT, "Attach the array for writing");
   attach_writer_again ();
-  expect (UNEQUAL_FIXED, "makes copies of array a equal");
+  expect (UNEQUAL_FIXED, "of array a after the end of a session");
   writer->copying = false;
 }
 
@@ -207,7 +206,7 @@ static void
 try (enum way way, enum end end)
 {
   begin (way);
-  /* What a host that shares says after weftd's start: test_restart. */
+  /* test_restart covers what a sharing host says after weftd's start. */
   if (end == HOST_LOST && (way == PARTS || way == LEASES))
     return;
   finish (way, end);
@@ -224,7 +223,7 @@ try (enum way way, enum end end)
   case PARTS:
   case LEASES: /* another one that is attached, when the session has ended */
     UNTIL (other->heard.recover);
-    if (way == LEASES) { /* what it held when it died; the whole array */
+    if (way == LEASES) { /* its ranges when it died: the whole array */
       assert (unequal () == UNEQUAL_FIXED);
       recover (other);
     }
@@ -232,7 +231,7 @@ try (enum way way, enum end end)
       assert (other->heard.ranges_count == 1);
       assert (other->heard.ranges[0].offset == writer->part.offset);
       assert (other->heard.ranges[0].length == writer->part.length);
-      expect (UNEQUAL_FIXED, "makes copies of array a equal");
+      expect (UNEQUAL_FIXED, "of array a after the end of a session");
       /* Nobody else writes there meanwhile. */
       come_again (writer);
       snprintf (writer->instance, 16, "again");
@@ -243,10 +242,10 @@ try (enum way way, enum end end)
       attach_until_granted (writer);
     }
     break;
-  default: /* who stands by */
+  default: /* the standby */
     other->copying = true;
     UNTIL (other->attached);
-    expect (UNEQUAL_FIXED, "makes copies of array a equal");
+    expect (UNEQUAL_FIXED, "of array a after the end of a session");
     other->copying = false;
   }
   UNTIL (unequal () == UNEQUAL_NONE);
@@ -266,33 +265,16 @@ test_both_end (void)
   UNTIL (other->heard.recover);
   fall_silent (other);
   UNTIL (unequal () == UNEQUAL_LEFT);
-  reader->writable = reader->orders = true;
+  reader->writable = true;
   reader->part = writer->part;
   reader->copying = true;
   attach_until_granted (reader);
-  expect (UNEQUAL_FIXED, "makes copies");
+  expect (UNEQUAL_FIXED, "of array a after the end of a session");
+  assert (reader->heard.recover && reader->heard.ranges_count == 1);
+  assert (reader->heard.ranges[0].length == array ()->layout.size);
   reader->copying = false;
-  UNTIL (reader->heard.recover);
-  assert (reader->heard.ranges_count == 1);
-  assert (reader->heard.ranges[0].offset == other->part.offset);
   recover (reader);
   UNTIL (unequal () == UNEQUAL_NONE);
-}
-
-/* A host of an older version recovers nothing, and all say so. */
-static void
-test_older_host (void)
-{
-  begin (PARTS);
-  other->orders = false;
-  live_on (8);
-  fall_silent (writer);
-  UNTIL (session (writer)->rec.ended);
-  live_on (40);
-  assert (!other->heard.recover);
-  expect (UNEQUAL_LEFT, "may differ");
-  other->orders = true;
-  UNTIL (other->heard.recover);
 }
 
 /* weftd dies during a recovery: until the host has said that it is at one, the range is
@@ -317,14 +299,14 @@ test_restart (void)
   assert (strcmp (attach_refusal (writer), "changing") == 0);
   expect (UNEQUAL_LEFT, "may differ");
   w.declared = &p;
-  w.number = (cluster_identity (engine)->generation << 32) + 1000;
+  w.number = LEASE_NUMBERS (cluster_identity (engine)->generation) + 1000;
   snprintf (w.instance, sizeof w.instance, "%s", other->instance);
   CALL (world.admin_op = ++weftd.op,
         cluster_session_leases (engine, in, other->session, &w));
   carry_out ();
   assert (world.admin.kind == CLUSTER_REPLY_LEASES);
   assert (strcmp (attach_refusal (writer), "changing") == 0);
-  expect (UNEQUAL_FIXED, "makes copies");
+  expect (UNEQUAL_FIXED, "of array a after the end of a session");
   w.declare = false;
   w.declared_count = 0;
   w.number++;
@@ -337,6 +319,58 @@ test_restart (void)
   UNTIL (unequal () == UNEQUAL_NONE);
 }
 
+/* A part is not attached while nobody has recovered it yet: the only other one is about to
+ * detach.
+ */
+static void
+test_orphan_is_not_granted (void)
+{
+  begin (PARTS);
+  other->ending = true;
+  live_on (8);
+  fall_silent (writer);
+  UNTIL (session (writer)->rec.ended);
+  writer->attached = false;
+  come_again (writer);
+  snprintf (writer->instance, 16, "again");
+  live_on (8);
+  assert (!other->heard.recover);
+  assert (strcmp (attach_refusal (writer), "changing") == 0);
+  other->ending = false;
+  UNTIL (other->heard.recover);
+  recover (other);
+  attach_until_granted (writer);
+  assert (!writer->heard.recover);
+}
+
+/* A process that was attached before a part was a lease declares nothing of its part: that is
+ * on record, and is recovered when it dies.
+ */
+static void
+test_part_on_record (void)
+{
+  struct host *h[] = { writer, other };
+
+  begin (PARTS);
+  reincarnate ();
+  live_on (4);
+  for (unsigned i = 0; i < 2; i++) {
+    struct cluster_lease_words w = { .declare = true };
+
+    w.number = LEASE_NUMBERS (cluster_identity (engine)->generation) + 1;
+    snprintf (w.instance, sizeof w.instance, "%s", h[i]->instance);
+    CALL (world.admin_op = ++weftd.op,
+          cluster_session_leases (engine, in, h[i]->session, &w));
+    carry_out ();
+    assert (world.admin.kind == CLUSTER_REPLY_LEASES);
+  }
+  fall_silent (writer);
+  UNTIL (other->heard.recover);
+  assert (other->heard.ranges_count == 1);
+  assert (other->heard.ranges[0].offset == writer->part.offset);
+  assert (other->heard.ranges[0].length == writer->part.length);
+}
+
 /* A drain would rebuild the member from copies that may be older. */
 static void
 test_drain (void)
@@ -345,9 +379,341 @@ test_drain (void)
   fall_silent (writer);
   UNTIL (unequal () == UNEQUAL_LEFT);
   ORDER (cluster_node_drain (engine, in, "n1", true));
-  assert (says ("a host to make copies of array a equal"));
+  assert (says ("a host to resynchronize the last writes of an ended session"));
   live_on (80);
   assert (state (0) == MEMBER_IN_SYNC);
+}
+
+/* ---- Members that are given back. ---- */
+
+/* The member's host loses power while the array can't do without it: unflushed data is
+ * gone, and the sessions go on.  Member 0 is still away.
+ */
+static void
+give_back (enum way way)
+{
+  uint64_t fence;
+
+  begin (way);
+  die (0);
+  fence = member (1)->fence;
+  start_again (1);
+  UNTIL (member (1)->fence > fence);
+  assert (state (1) == MEMBER_IN_SYNC && member (1)->differs);
+  live_on (8);
+}
+
+static void
+expect_given_back (void)
+{
+  assert (unequal () == UNEQUAL_GIVEN_BACK && says ("member 1 (disk"));
+  assert (says ("older data") && says ("that waits for member 0 (disk"));
+  assert (state (1) == MEMBER_IN_SYNC);
+}
+
+/* As soon as the array can do without it, the member joins again, and no session ends for
+ * that. */
+static void
+test_given_back (enum way way)
+{
+  uint64_t session_was, other_was;
+
+  give_back (way);
+  session_was = writer->session;
+  other_was = other->session;
+  expect_given_back ();
+  if (way != PARTS && way != LEASES) { /* weftd knows it by its records */
+    reincarnate ();
+    UNTIL (cluster_copies_unheard (array ()) == MEMBERS);
+    live_on (40);
+    expect_given_back ();
+  }
+  heard_again (0);
+  UNTIL (state (1) == MEMBER_OUT);
+  assert (state (0) == MEMBER_IN_SYNC && member (1)->planned);
+  assert (unequal () == UNEQUAL_NONE);
+  UNTIL (whole ());
+  live_on (40);
+  expect (UNEQUAL_NONE, "");
+  assert (writer->session == session_was && other->session == other_was);
+}
+
+/* The last writing session ends before that: the next one resynchronizes the copies. */
+static void
+test_given_back_ends (enum way way)
+{
+  give_back (way);
+  writer->service = false;
+  detach (writer);
+  live_on (8);
+  if (way == SERVICE) { /* the next server resynchronizes it */
+    UNTIL (other->attached && unequal () == UNEQUAL_NONE);
+    return;
+  }
+  if (other->attached) {
+    assert (unequal () == UNEQUAL_GIVEN_BACK);
+    detach (other);
+  }
+  UNTIL (unequal () == UNEQUAL_LEFT);
+  heard_again (0);
+  UNTIL (whole ());
+  live_on (40);
+  expect (UNEQUAL_LEFT, "Attach the array for writing");
+  writer->part.length = writer->leases = false;
+  attach_writer_again ();
+  expect (UNEQUAL_FIXED, "of array a after the end of a session");
+  writer->copying = false;
+  UNTIL (unequal () == UNEQUAL_NONE);
+}
+
+/* The member waits while it might copy older data than others read: another host has
+ * died, and its ranges are not resynchronized yet.  A drain waits for both.
+ */
+static void
+test_given_back_waits (void)
+{
+  give_back (LEASES);
+  fall_silent (writer);
+  UNTIL (session (writer)->rec.ended);
+  heard_again (0);
+  UNTIL (whole ());
+  UNTIL (other->heard.recover);
+  live_on (40);
+  assert (state (1) == MEMBER_IN_SYNC && member (1)->differs);
+  assert (says ("that waits for a host to resynchronize"));
+  ORDER (cluster_node_drain (engine, in, "n1", true));
+  live_on (8);
+  assert (whole ());
+  ORDER (cluster_node_drain (engine, in, "n1", false));
+  recover (other);
+  UNTIL (state (1) == MEMBER_OUT);
+  UNTIL (whole () && unequal () == UNEQUAL_NONE);
+}
+
+static unsigned
+differing (void)
+{
+  unsigned count = 0;
+
+  for (unsigned m = 0; m < MEMBERS; m++)
+    count += member (m)->differs;
+  return count;
+}
+
+/* All but one may differ, as after a loss of power of all hosts.  No member is left that
+ * differs, and each goes out only while all others are well.
+ */
+static void
+test_several (void)
+{
+  unsigned out;
+
+  begin_array_of (LAYOUT_RAIDX);
+  writer->writable = true;
+  attach_until_granted (writer);
+  set_dirty (DIRTY);
+  for (unsigned m = 0; m + 1 < MEMBERS; m++)
+    member (m)->differs = true;
+  while (differing () > 0 || !whole ()) {
+    live ();
+    out = 0;
+    for (unsigned m = 0; m < MEMBERS; m++)
+      out += state (m) != MEMBER_IN_SYNC;
+    assert (out <= 1);
+  }
+  live_on (40);
+  expect (UNEQUAL_NONE, "");
+}
+
+/* A member joins while one that may differ is among its sources: with more than two copies
+ * it may lack what the third one has, so both are as they are until the next attach.
+ */
+static void
+test_more_copies (void)
+{
+  begin_array_of (LAYOUT_RAID1);
+  writer->writable = true;
+  attach_until_granted (writer);
+  set_dirty (DIRTY);
+  die (1);
+  UNTIL (state (1) == MEMBER_OUT);
+  member (0)->differs = true;
+  heard_again (1);
+  UNTIL (whole ());
+  live_on (40);
+  assert (whole () && member (0)->differs && member (1)->differs);
+  assert (!member (2)->differs && says ("attach it again"));
+  ORDER (cluster_node_drain (engine, in, "n1", true));
+  assert (says ("an administrator to detach array a everywhere"));
+  ORDER (cluster_node_drain (engine, in, "n1", false));
+  detach (writer);
+  UNTIL (unequal () == UNEQUAL_LEFT);
+  assert (differing () == 0);
+  attach_writer_again ();
+  writer->copying = false;
+  UNTIL (unequal () == UNEQUAL_NONE);
+}
+
+/* All copies of something were given back, and one member has kept what it had not flushed:
+ * the others copy from it before it goes out itself.
+ */
+static void
+test_kept_goes_last (void)
+{
+  begin_array_of (LAYOUT_RAIDX);
+  writer->writable = true;
+  attach_until_granted (writer);
+  set_dirty (DIRTY);
+  for (unsigned m = 0; m < MEMBERS; m++) {
+    member (m)->differs = true;
+    member (m)->lapse = array ()->rec.epoch - (m == 0);
+  }
+  while (member (0)->differs) {
+    assert (state (0) == MEMBER_IN_SYNC);
+    live ();
+  }
+  assert (state (0) == MEMBER_OUT && differing () == 0);
+  UNTIL (whole () && unequal () == UNEQUAL_NONE);
+}
+
+/* ---- Members that are put out. ---- */
+
+/* Member 0 is in-sync all the time until that is so. */
+#define STAYS_UNTIL(what) UNTIL ((assert (state (0) == MEMBER_IN_SYNC), (what)))
+
+/* A member that is well is to go out, and the writer ends before it has prepared itself.
+ * The member may have what no other has: it stays until all is equal.
+ */
+static void
+test_put_out_ends (enum way way, enum end end)
+{
+  begin (way);
+  if (end == DETACHED || (end == HOST_LOST && (way == PARTS || way == LEASES)))
+    return;
+  writer->busy = true;
+  member (0)->differs = true;
+  UNTIL (rec ()->change.sessions && rec ()->change.states[0] == MEMBER_OUT);
+  live_on (4);
+  assert (state (0) == MEMBER_IN_SYNC);
+  finish (way, end);
+  switch (way) {
+  case ALONE:
+  case BESIDE:
+    STAYS_UNTIL (rounds_ == 80);
+    writer->busy = false;
+    attach_writer_again ();
+    assert (array ()->rec.to_recover);
+    STAYS_UNTIL (rounds_ == 20);
+    writer->copying = false;
+    break;
+  case PARTS:
+  case LEASES:
+    STAYS_UNTIL (other->heard.recover);
+    recover (other);
+    break;
+  default:
+    other->copying = true;
+    STAYS_UNTIL (other->attached);
+    other->copying = false;
+  }
+  STAYS_UNTIL (!array ()->rec.to_recover);
+  UNTIL (whole () && differing () == 0);
+}
+
+/* ---- Readers beside hosts that are silent. ---- */
+
+/* The readers' host says that it has lost the member, until it is out, or not any more. */
+static uint64_t
+lost_for_ms (unsigned member, uint64_t ms_max)
+{
+  uint64_t begun_ms = weftd.now_ms;
+
+  while (reader->states[member] != MEMBER_OUT &&
+         weftd.now_ms < begun_ms + ms_max) {
+    if (reader->op == 0)
+      lost (reader, member);
+    live ();
+  }
+  return weftd.now_ms - begun_ms;
+}
+
+/* All who write are silent, and nobody else is there to take over. */
+static void
+begin_silence (enum way way)
+{
+  begin (way);
+  if (!reader->attached)
+    attach_until_granted (reader);
+  live_on (8);
+  writer->service = other->service = false;
+  fall_silent (writer);
+  fall_silent (other);
+}
+
+/* The member dies with them, and a good copy is there: readers wait for no more than the
+ * TTL of a session, with some seconds for their reports and for members that confirm.
+ */
+static void
+readers_go_on (enum way way, bool hangs)
+{
+  uint64_t min_epoch;
+
+  begin_silence (way);
+  min_epoch = world.disk[1].min_epoch;
+  if (hangs)
+    world.disk[0].stuck_ms = 10000; /* by its own word */
+  else
+    cut_off (0);
+  assert (lost_for_ms (0, 60000) < SESSION_TTL_MS + 6000);
+  assert (state (0) == MEMBER_OUT);
+  assert (session (writer)->rec.ended);
+  assert (world.disk[1].min_epoch > min_epoch &&
+          !cluster_array_writer (array ()));
+  UNTIL (reader->epoch == rec ()->epoch);
+  assert (unequal () == UNEQUAL_LEFT && says ("Attach the array for writing"));
+}
+
+/* Nobody is ended on one word: weftd hears the member; or weftd was cut off, and the writer
+ * has a TTL to be heard again.
+ */
+static void
+test_writer_stays (void)
+{
+  begin_silence (ALONE);
+  lost_for_ms (0, 60000);
+  assert (state (0) == MEMBER_IN_SYNC && !session (writer)->rec.ended);
+
+  begin_silence (ALONE);
+  cut_off (0);
+  fall_silent (reader);
+  live_on (60);
+  reader->alive = true;
+  live_on (2);
+  lost_for_ms (0, SESSION_TTL_MS - 2000);
+  assert (!session (writer)->rec.ended);
+  writer->alive = true;
+  lost_for_ms (0, 5000);
+  assert (state (0) == MEMBER_OUT && !session (writer)->rec.ended);
+}
+
+/* A change that loses nothing is called off: readers go on, and the writer when it is back. */
+static void
+test_called_off (void)
+{
+  begin (BESIDE);
+  world.disk[1].slow = true;
+  report_lost (writer, 1);
+  UNTIL (world.disk[1].phase == CLUSTER_JOIN_COPYING);
+  writer->busy = true;
+  world.disk[1].slow = false;
+  UNTIL (rec ()->change.sessions);
+  fall_silent (writer);
+  live_on (SESSION_TTL_MS / CLUSTER_TICK_MS + 8);
+  assert (rec ()->change.epoch == 0 && reader->epoch == rec ()->epoch);
+  assert (state (1) == MEMBER_JOINING && !session (writer)->rec.ended);
+  writer->alive = true;
+  writer->busy = false;
+  UNTIL (whole ());
 }
 
 int
@@ -357,8 +723,25 @@ main (void)
     for (int end = 0; end < ENDS; end++)
       try ((enum way) way, (enum end) end);
   test_both_end ();
-  test_older_host ();
   test_restart ();
+  test_orphan_is_not_granted ();
+  test_part_on_record ();
   test_drain ();
+  for (int way = 0; way < WAYS; way++)
+    for (int hangs = 0; hangs < 2; hangs++)
+      readers_go_on ((enum way) way, hangs);
+  for (int way = 0; way < WAYS; way++) {
+    test_given_back ((enum way) way);
+    test_given_back_ends ((enum way) way);
+  }
+  test_given_back_waits ();
+  test_several ();
+  test_more_copies ();
+  test_kept_goes_last ();
+  for (int way = 0; way < WAYS; way++)
+    for (int end = 0; end < ENDS; end++)
+      test_put_out_ends ((enum way) way, (enum end) end);
+  test_writer_stays ();
+  test_called_off ();
   return 0;
 }

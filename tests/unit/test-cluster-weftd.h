@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/cluster-internal.h"
+#include "cluster/inputs/cluster-inputs.h"
 
 #define MEMBERS 4
 #define RECORDS_MAX 400

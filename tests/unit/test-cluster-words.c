@@ -1,5 +1,5 @@
-/* test-cluster-words.c: what is said to people is so: the verdict, what an array
- * survives, what is exposed, how long a rebuild will take, what is an error.
+/* test-cluster-words.c: messages to people are true: the verdict, what an array survives,
+ * what is exposed, how long a rebuild will take, what is an error.
  */
 
 #include <config.h>
@@ -41,7 +41,7 @@ test_pause_stands (void)
   DONE (cluster_node_maintain (engine, in, "n2", true, false));
   die (1);
   assert (verdict () == CLUSTER_WARNING && !says ("paused"));
-  /* Of what is to come. */
+  /* The pause also holds for a later rebuild. */
   pause_copying (1, true);
   assert (verdict () == CLUSTER_WARNING && says (said));
   restart ();
@@ -65,7 +65,7 @@ test_pause_stands (void)
   lose (1);
   UNTIL (state (1) == MEMBER_IN_SYNC);
 
-  /* Nor does one that an older weftd let stand on a member that is in-sync. */
+  /* A pause that an older weftd left on an in-sync member holds nothing either. */
   for (size_t i = 0; i < weftd.stored; i++)
     if (weftd.store[i].kind == CLUSTER_RECORD_ARRAY)
       weftd.store[i].array.member[1].paused = true;
@@ -88,7 +88,7 @@ test_promise (void)
   /* weftd has not missed it yet, and promises nothing. */
   assert (array ()->disk[1]->alive);
   assert (says ("is out") && !says ("by itself"));
-  assert (says ("has not been heard of since"));
+  assert (says ("No report has come since"));
   live_on (40);
   assert (!array ()->disk[1]->alive);
   assert (says ("Start its member process") && !says ("by itself"));
@@ -96,14 +96,14 @@ test_promise (void)
   d->dead = false;
   UNTIL (array ()->disk[1]->spoke);
   assert (state (1) == MEMBER_OUT);
-  assert (says ("It comes back by itself."));
+  assert (says ("The member comes back by itself."));
   UNTIL (state (1) == MEMBER_IN_SYNC);
 
   /* It was back, and goes out again each time: nobody knows. */
   lose (1);
   live_on (1);
   assert (state (1) == MEMBER_OUT && array ()->disk[1]->spoke);
-  assert (says ("see to its connection") && !says ("by itself"));
+  assert (says ("check its connection") && !says ("by itself"));
 }
 
 /* ---- What it survives. ---- */
@@ -148,7 +148,7 @@ test_survives (void)
             "member, up to 2 if no two of them are a mirrored pair, and any 1 "
             "host)");
   stop (3);
-  survives ("no more: some data cannot be reached (when all members are "
+  survives ("nothing: some data cannot be reached now (when all members are "
             "in-sync: any 1 member, up to 2 if no two of them are a mirrored "
             "pair, and any 1 host)");
 
@@ -194,7 +194,7 @@ test_exposed (void)
     assert (exposed () == (todo < all ? todo : all));
   }
   assert (says ("the next loss can take data"));
-  /* What it has copied is no copy of an array that does without it. */
+  /* Its copied data does not count as a copy when the array continues without it. */
   CALL (0, cluster_preflight_cancel (engine, in, "a", 1, &f));
   assert (f.allowed && f.exposed_bytes == all);
   d->dead = true;
@@ -212,7 +212,7 @@ test_exposed (void)
   array ()->disk[1]->join.epoch--; /* said of a joining that is over */
   assert (exposed () == all);
 
-  /* Another one is out: what it held stays exposed. */
+  /* Another member is out: its data stays exposed. */
   begin_writing_to (LAYOUT_RAID10, 4);
   die (0);
   copy_on (1);
@@ -224,9 +224,9 @@ test_exposed (void)
 
 /* ---- How long it will take. ---- */
 
-/* A rebuild of 16 GiB that begins at `slow` bytes a second and gets by 15 % faster
- * in each, up to `fast`, and says every two seconds how far it is.  What is said of
- * its end is never far from what comes.
+/* A rebuild of 16 GiB begins at `slow` bytes a second, gets 15 % faster each second up to
+ * `fast`, and reports its progress every two seconds.  The predicted end is always close
+ * to the real one.
  */
 static void
 run_eta (uint64_t slow, uint64_t fast)
@@ -357,7 +357,7 @@ test_drain_nowhere (void)
   live_on (8);
   assert (verdict () == CLUSTER_WARNING && stays ("n2", &s) == 2);
 
-  /* One has somewhere to go, and the other stays all the same. */
+  /* One member can move, and the other stays anyway. */
   rig.disk[5].dead = false;
   rig.disk[5].stuck = true;
   UNTIL (rig.disk[5].join.phase == CLUSTER_JOIN_COPYING);
@@ -394,7 +394,7 @@ test_drain_of_two (void)
   make_array_of ("a", LAYOUT_RAID1, 0, 2);
   make_array_of ("b", LAYOUT_RAID1, 2, 2);
   DONE (cluster_node_maintain (engine, in, "n2", false, false));
-  /* It is to be drained, and nothing is done yet. */
+  /* The drain is requested, and nothing is done yet. */
   cluster_node_find (engine, "n2")->rec.draining = true;
   assert (stays ("n2", &s) == 1 && s.array != array ());
   assert (strstr (s.waits, "1 for other members"));
@@ -447,7 +447,7 @@ test_planned (void)
   DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[4].uuid, false));
   UNTIL (state (1) == MEMBER_IN_SYNC);
   assert (rig.errors == 1);
-  /* What was planned once does not excuse a loss. */
+  /* An earlier plan does not excuse a later loss. */
   lose (1);
   assert (rig.errors == 2);
   UNTIL (state (1) == MEMBER_IN_SYNC);

@@ -228,7 +228,7 @@ disk_hears (struct disk *d, const struct message *m)
     memset (d->array, 0, 16);
     d->states_epoch = 0;
   }
-  if (m->min_epoch > d->min_epoch) {
+  if (m->min_epoch > d->min_epoch && !d->unfenced) {
     d->min_epoch = m->min_epoch;
     d->sequence++;
     d->phase = CLUSTER_JOIN_WAITING;
@@ -262,8 +262,8 @@ host_granted (struct host *h, const struct message *m)
 
   assert (s && strcmp (s->instance, h->instance) == 0);
   assert (a && a->epoch >= m->granted_epoch);
-  /* Who comes at the same tick may have ended it: of that it hears by its next heartbeat,
-   * and members know.
+  /* Another session that comes at the same tick may have ended it.  It hears so by its
+   * next heartbeat, and members know.
    */
   if (s->ended)
     assert (is_over (a, s->id));
@@ -306,7 +306,8 @@ host_granted (struct host *h, const struct message *m)
   memcpy (h->states, m->states, sizeof h->states);
 }
 
-/* It goes on in a new epoch: with what is out no more, it connects again. */
+/* The host goes on in a new epoch: it connects again to members that are no longer
+ * out. */
 static void
 host_goes_on (struct host *h, const struct message *m)
 {
@@ -317,7 +318,7 @@ host_goes_on (struct host *h, const struct message *m)
     h->prepared = m->change;
   if (!h->lags)
     h->arrived = m->epoch;
-  if (m->epoch == h->epoch)
+  if (m->epoch == h->epoch || h->behind)
     return;
   for (unsigned i = 0; i < MEMBERS; i++)
     h->lost[i] = m->states[i] != MEMBER_OUT && !world.disk[i].alive;
@@ -330,7 +331,7 @@ host_hears (struct host *h, const struct message *m)
 {
   if (m->op == h->beat_op) {
     h->beat_op = 0;
-    /* Who is refused trusts no longer: a reader that a change has passed over. */
+    /* A refused reader no longer trusts its copy: a change was made without it. */
     if (m->kind == CLUSTER_REPLY_SESSION)
       h->fresh_ms = h->asked_ms;
   }
@@ -398,7 +399,7 @@ deliver (const struct message *m)
       host_hears (&world.host[i], m);
       return;
     }
-  /* Whoever asked is dead. */
+  /* The asking process is dead. */
 }
 
 /* ---- What members and hosts say. ---- */
@@ -424,10 +425,15 @@ disk_words (const struct disk *d, uint64_t wait_ms)
 
   memcpy (hb.uuid, d->uuid, 16);
   memcpy (hb.cluster, d->cluster, 16);
-  memcpy (hb.array, d->array, 16);
+  if (!d->placeless)
+    memcpy (hb.array, d->array, 16);
   snprintf (hb.instance, sizeof hb.instance, "%s", d->instance);
   snprintf (hb.node, sizeof hb.node, "n%u", d->uuid[0]);
   snprintf (hb.path, sizeof hb.path, "/dev/d%u", d->uuid[0]);
+  if (d->works > 0) {
+    hb.has_load = true;
+    hb.load.disk_writes = (uint64_t) (d->works * (double) weftd.now_ms / 1000);
+  }
   if (d->shortage)
     snprintf (hb.shortage, sizeof hb.shortage, "%s", d->shortage);
   return hb;
@@ -451,12 +457,12 @@ host_beat (struct host *h)
                                           .older = h->older,
                                           .draining = h->ending,
                                           .equal = !h->copying,
-                                          .orders = h->orders || h->leases,
                                           .order = h->order,
                                           .wait_ms = 1000 };
 
   h->asked_ms = weftd.now_ms;
   hb.has_stats = true;
+  hb.stats.memory_wait_ns = h->memory_wait_ns;
   for (unsigned m = 0; m < MEMBERS; m++)
     hb.stats.member[m].refused_ns = h->refused_ns[m];
   if (h->prepared)
@@ -491,7 +497,7 @@ host_live (struct host *h)
 {
   if (!h->alive)
     return;
-  if (h->attached && h->service && h->leaves && h->op == 0)
+  if (h->attached && h->service && h->leaves && !h->stays && h->op == 0)
     CALL (h->op = ++weftd.op, cluster_session_detach (engine, in, h->session));
   else if (h->attached && h->beat_op == 0) {
     if (!h->busy)
@@ -500,6 +506,28 @@ host_live (struct host *h)
   }
   else if (!h->attached && h->service && h->op == 0)
     host_attach (h);
+}
+
+static void
+host_says (struct host *h)
+{
+  static uint64_t number;
+  const uint64_t first = LEASE_NUMBERS (cluster_identity (engine)->generation);
+  const struct cluster_session *s = cluster_session_find (engine, h->session);
+  struct cluster_lease_words w = { .declared = &h->part };
+
+  if (!h->obeys || !h->alive || !h->attached || h->copying || weftd.killed ||
+      s == NULL || s->rec.ended || s->array->leases == NULL ||
+      (s->lessee.declared && !h->heard.recover))
+    return;
+  number = number >> 32 == first >> 32 ? number + 1 : first + 1;
+  w.number = number;
+  w.declare = !s->lessee.declared;
+  w.declared_count = w.declare;
+  w.recovered = h->heard.recover;
+  h->heard.recover = 0;
+  snprintf (w.instance, sizeof w.instance, "%s", h->instance);
+  CALL (++weftd.op, cluster_session_leases (engine, in, h->session, &w));
 }
 
 /* A quarter of a second of everybody's life. */
@@ -514,6 +542,9 @@ live (void)
       disk_beat (&world.disk[i], 1000);
   for (unsigned i = 0; i < HOSTS; i++)
     host_live (&world.host[i]);
+  carry_out ();
+  for (unsigned i = 0; i < HOSTS; i++)
+    host_says (&world.host[i]);
   carry_out ();
   if (!weftd.killed)
     CALL (0, (in_.unsaid = world.steps ? world.steps->step->number : 0,

@@ -1,11 +1,11 @@
 /* test-cluster-world.h: the world in which the cluster engine is tested.
  *
  * It has a store (the records made durable so far), members and hosts that send
- * heartbeats and obey the replies, and weftd's part of carrying steps out: a
- * step's records become durable together, then its outputs leave one by one.
- * Each of these is an action, and weftd can be killed after any action: then
- * all that it held is gone, every caller gets no answer and asks again, and a new
- * engine loads the store.  What must always be so is asserted on the way.
+ * heartbeats and obey the replies, and weftd's part of carrying steps out.  A step's
+ * records become durable together; then its outputs leave one by one.  Each of these is
+ * an action, and weftd can be killed after any action.  Then its memory is gone, no
+ * caller gets an answer and each asks again, and a new engine loads the store.  The
+ * invariants are asserted after each action.
  */
 
 #ifndef WEFT_TEST_CLUSTER_WORLD_H
@@ -69,6 +69,9 @@ struct disk {
   uint64_t stuck_ms;   /* it has answered nothing for so long */
   bool slow;           /* it does not get to the end of its copying */
   bool holds;          /* it does not confirm that sessions are over */
+  bool unfenced;       /* it confirms no epoch */
+  bool placeless;      /* it says that it belongs to no array */
+  double works;        /* requests a second of its disk; 0: it says nothing */
   char instance[16];
   bool alive;
   uint64_t op;          /* outstanding; 0: none */
@@ -82,15 +85,16 @@ struct host {
   bool alive, attached, over;
   bool writable;
   struct cluster_part part; /* that it writes; of length 0: all */
-  bool orders;              /* with a part: it recovers what another has left */
+  bool
+    obeys; /* with a part: it says what it has, and recovers what it is ordered to */
   bool leases; /* it shares the array by leases, and knows this order */
   uint64_t order;
-  struct message heard; /* what it was granted, or told, last */
+  struct message heard; /* its last grant or reply */
   uint64_t lease_op;    /* its ask that is under way; 0: none */
-  struct message lease; /* what the last one was answered */
+  struct message lease; /* the answer to the last one */
   bool service; /* it asks to serve the array, for as long as it lives */
   bool exports; /* it listens for clients on other hosts */
-  bool leaves;  /* it was told to */
+  bool leaves;  /* weftd has told it to leave */
   bool copying; /* its resync does not get to the end */
   bool older;   /* it takes an older copy */
   bool ending;  /* it is about to detach */
@@ -104,10 +108,14 @@ struct host {
   bool bound;     /* as a node, by the array's list; else as an administrator */
   uint64_t ended; /* the session whose process has ended, as it says */
   bool busy;      /* it does not get to the end of preparing */
-  bool lags;      /* what it had begun does not arrive */
+  bool lags;      /* its earlier writes do not arrive */
+  bool behind;    /* it takes no epoch in */
+  bool stays;     /* it goes on serving after weftd has told it to leave */
   bool lost[ARRAY_MEMBERS_MAX];
-  bool answers; /* the member that it reports does, with errors */
+  bool answers;       /* the member that it reports does, with errors */
+  uint64_t waited_ms; /* for it, as it reports */
   uint64_t refused_ns[MEMBERS]; /* as its array engine says of each member */
+  uint64_t memory_wait_ns;      /* as it says of its host */
   enum cluster_problem_kind refused;
   const char *code;
   bool answered;
@@ -137,15 +145,16 @@ struct world {
 extern struct world world;
 void world_init (uint64_t seed);
 
-/* Its hosts: the first writes, another one may, and the last one reads.  Those that
- * are to serve stand by in live, by themselves, and detach when they are told to leave.
+/* Its hosts: the first writes, another one may, and the last one reads.  live lets the
+ * candidates for service stand by, and lets them detach when weftd tells them to
+ * leave.
  */
 extern struct host *const writer, *const other, *const reader;
 
 /* ---- The store, and what must always hold of it (test-cluster-store.c). ---- */
 
 void store_check (void);
-/* A step's records become durable, together; what must hold then is checked. */
+/* A step's records become durable, together; the invariants are checked then. */
 void transaction (const struct step_out *s);
 /* Sessions that say that they are prepared are so, even if they die then. */
 void prepared (uint64_t session, uint64_t epoch);
@@ -163,7 +172,7 @@ void carry_out (void);
 /* weftd dies and starts again: nobody who waits gets an answer. */
 void reincarnate (void);
 
-/* What a member says in a heartbeat. */
+/* A member's words in a heartbeat. */
 struct cluster_disk_heartbeat disk_words (const struct disk *d,
                                           uint64_t wait_ms);
 
@@ -174,7 +183,7 @@ void host_attach (struct host *h);
 
 /* ---- Acts (test-cluster-acts.c). ---- */
 
-/* What is recorded of the array, and what weftd knows of the host's session. */
+/* The array's record, and weftd's knowledge of the host's session. */
 const struct cluster_array_record *rec (void);
 struct cluster_session *session (const struct host *h);
 
@@ -196,7 +205,7 @@ void joining (unsigned member);
 void nearly_joined (unsigned member);
 
 void attach_until_granted (struct host *h);
-/* What an attach is answered in the end, when it is refused. */
+/* The code with which an attach is finally refused. */
 const char *attach_refusal (struct host *h);
 void detach (struct host *h);
 /* It sends no more heartbeats; and another process of it is there, to attach. */

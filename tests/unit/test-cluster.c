@@ -1,8 +1,7 @@
-/* test-cluster.c: the cluster engine, alone, in the world of
- * test-cluster-world.h: an administrator's day with a kill of weftd after each of
- * its actions; that day and whatever else may befall everybody, with random kills and
- * a store that lags behind.  What every COMMIT must keep is asserted in
- * test-cluster-store.c.
+/* test-cluster.c: the cluster engine, alone, in the world of test-cluster-world.h: an
+ * administrator's day with a kill of weftd after each of its actions; then that day with
+ * random failures of every part, random kills and a store that lags.
+ * test-cluster-store.c asserts what every COMMIT must keep.
  *
  * WEFT_SEED replays the random part.
  */

@@ -1,5 +1,5 @@
-/* test-errors.c: what each error of a disk means, for each thing that is asked of it:
- * the table of docs/PROTOCOL.md "Errors of a disk", written a second time.
+/* test-errors.c: the meaning of each error of a disk, by kind of request.  The test writes
+ * the table of docs/PROTOCOL.md "Errors of a disk" a second time.
  */
 
 #include <config.h>
@@ -40,7 +40,7 @@ static const struct {
 };
 #define ROWS (sizeof table / sizeof table[0])
 
-/* Every errno that there is: those that are not in the table are as EIO. */
+/* Every errno: any errno outside the table counts as EIO. */
 static void
 test_all (void)
 {

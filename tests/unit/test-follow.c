@@ -128,6 +128,39 @@ test_start (void)
 }
 
 /* The numbers by which a server knows later connections only grow. */
+/* weftd hears whether who serves is reached. */
+static void
+tells (const char *session, bool reached)
+{
+  now = f.due_ms;
+  assert (next (FOLLOW_ASK));
+  assert (strcmp (act.session, session) == 0 && act.reached == reached);
+  follow_heard (&f, &(struct follow_answer) { .status = 503 }, now);
+}
+
+static void
+test_unreached (void)
+{
+  begin ();
+  tells ("a", true);
+  loses ();
+  tells ("a", false);
+  hears_of ("a", 5, 0);
+  opens ("a", false);
+  tells ("a", false);
+  hears_nothing (503);
+  tells ("a", false);
+  /* Of another one nothing is known. */
+  hears_of ("b", 6, 0);
+  opens ("b", true);
+  flushes (FOLLOW_PENDING);
+  tells ("b", true);
+  flushes (FOLLOW_BROKEN);
+  follow_next (&f, now, &act);
+  assert (act.kind == FOLLOW_DROP);
+  tells ("", false);
+}
+
 static void
 test_numbers (void)
 {
@@ -152,11 +185,11 @@ test_moves (void)
   loses (); /* by that */
   assert (connects ("b", 7, 0));
   assert (f.used == 7);
-  follow_lost (&f, 1, now); /* heard of late */
+  follow_lost (&f, 1, now); /* heard recently */
   assert (f.state == FOLLOW_UP);
 }
 
-/* What was answered is there, unless the array has lapsed since we were connected. */
+/* Acknowledged data is there, unless the array has lapsed since our connection. */
 static void
 test_lapse (void)
 {
@@ -168,7 +201,7 @@ test_lapse (void)
   loses ();
   assert (!connects ("d", 9, 9));
   loses ();
-  assert (connects ("e", 10, 9)); /* that was said */
+  assert (connects ("e", 10, 9)); /* that was reported */
   loses ();
   /* It has lapsed twice, and serves us only now. */
   hears_of ("f", 11, 11);
@@ -180,8 +213,8 @@ test_lapse (void)
   assert (!takes () && f.used == 12);
 }
 
-/* The server stays, and something is lost beside it: that is said then, once, and not
- * when the server is moved some day.
+/* The server stays, and something is lost beside it: the loss is reported then, once, and
+ * not only at the next move of the server.
  */
 static void
 test_lapse_beside_a_server (void)
@@ -203,7 +236,8 @@ test_lapse_beside_a_server (void)
   assert (connects ("b", 10, 9));
 }
 
-/* What weftd says counts after the FLUSH, not before: it may have lapsed meanwhile. */
+/* weftd's word counts after the FLUSH, not before: the array may have lapsed
+ * meanwhile. */
 static void
 test_lapse_meanwhile (void)
 {
@@ -290,7 +324,7 @@ test_flush_takes_long (void)
   assert (connects ("b", 7, 0));
 }
 
-/* Between the FLUSH and the answer another was let in, or weftd was away. */
+/* Between the FLUSH and the answer another session was admitted, or weftd was away. */
 static void
 test_overtaken (void)
 {
@@ -335,7 +369,7 @@ test_taken (void)
   hears_of ("a", 7, 7);
   assert (next (FOLLOW_TAKE) && act.connection == 4);
   follow_lost (&f, 4, now);
-  follow_lost (&f, 3, now); /* heard of late */
+  follow_lost (&f, 3, now); /* heard recently */
   follow_taken (&f, true, now);
   assert (f.state == FOLLOW_SEEK);
 }
@@ -360,8 +394,8 @@ test_stranger (void)
   assert (connects ("a", 5, 0) && !f.stranger);
 }
 
-/* Our node is fenced: nothing is done any more, also when it is let in again; what is
- * started then may go on.
+/* Our node is fenced: this process does nothing further, even when the node is admitted
+ * again; a process that starts then may go on.
  */
 static void
 test_fenced (void)
@@ -466,6 +500,7 @@ main (void)
   test_next_process ();
   test_refused ();
   test_start ();
+  test_unreached ();
   test_numbers ();
   test_moves ();
   test_lapse ();

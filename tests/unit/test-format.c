@@ -1,6 +1,5 @@
-/* test-format.c: superblock slots and intent blocks: what goes in comes out,
- * the bytes lie where docs/FORMAT.md says, and nothing that was damaged is
- * taken for good.
+/* test-format.c: superblock slots and intent blocks: encoding and decoding are inverse,
+ * the bytes lie where docs/FORMAT.md says, and no damaged block is accepted.
  */
 
 #include <config.h>
@@ -69,7 +68,7 @@ test_slot_round_trip (void)
     CHECK (out.member_bytes == sb.member_bytes && out.dup == sb.dup);
     CHECK (memcmp (out.states, sb.states, sizeof sb.states) == 0);
     CHECK (out.round == sb.round && out.bad_offset == sb.bad_offset);
-    /* What makes a slot another one. */
+    /* Fields whose change makes another superblock. */
     CHECK (superblock_same (&out, &sb));
     out.sequence++;
     CHECK (superblock_same (&out, &sb));
@@ -286,8 +285,8 @@ test_slot_nonsense (void)
   }
 }
 
-/* A disk of no array uses nothing of it; and one whose superblock was written
- * before these fields had a meaning says that it does not know.
+/* A disk of no array says that its used length is 0.  A superblock from before these
+ * fields had a meaning says "unknown".
  */
 static void
 test_slot_uses (void)
@@ -365,7 +364,7 @@ test_newest (void)
   CHECK (!superblock_same (&sb, &out));
 }
 
-/* What is read can be written once more, and is not read if that can't be. */
+/* Any accepted superblock can be written once more; others are refused. */
 static void
 test_highest (void)
 {
@@ -385,7 +384,7 @@ test_highest (void)
 
 /* ---- Intents ---- */
 
-/* What goes into the blocks comes out of them. */
+/* The map survives encoding and decoding. */
 static void
 blocks_round_trip (const struct intents *map, struct intents *out)
 {
@@ -549,7 +548,7 @@ test_uuid (void)
   CHECK (member_state_parse ("insync") == -1);
 }
 
-/* A slot that does not say what the other says is written anew, as the next one. */
+/* A slot that differs from the other is written again, as the next one. */
 static void
 test_mend (void)
 {

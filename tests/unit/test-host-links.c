@@ -6,10 +6,10 @@
 
 #include "test-host-rig.h"
 
-#define LOST(m, n) host_lost (h, m, n, false, "it broke", now)
+#define LOST(m, n) host_lost (h, m, n, false, 700, "it broke", now)
 
-/* A loss is reported after a moment; recorded as out it is no more so; what
- * came back is fenced, and connected in that epoch.
+/* A loss is reported after a moment, and not again once it is recorded as out.  The
+ * returned member is fenced, and connected in that epoch.
  */
 static void
 test_lost_and_back (void)
@@ -23,7 +23,7 @@ test_lost_and_back (void)
   now++;
   says_epoch (6, "io", true);
   CHECK (next (HOST_DO_REPORT) && act.member == 1 && act.first &&
-         strcmp (act.reason, "it broke") == 0);
+         act.waited_ms == 800 && strcmp (act.reason, "it broke") == 0);
   CHECK (nothing (HOST_DO_REPORT)); /* one at a time */
   CHECK (host_reported (h, &answer, now) == HOST_RECORDED);
   CHECK (nothing (HOST_DO_REPORT | HOST_DO_CONNECT));
@@ -94,8 +94,8 @@ test_stale (void)
   finish ();
 }
 
-/* What it had may be gone with a lapse since the last connection that was used,
- * not since the last one that was tried.
+/* Unflushed data may be gone with a lapse since the last connection that was used, not
+ * since the last attempt.
  */
 static void
 test_no_lapse_is_passed_over (void)
@@ -160,8 +160,8 @@ test_stale_when_it_is_made (void)
   finish ();
 }
 
-/* The loss of a connection may be heard of late, when the next one is up: it is
- * not that one's.
+/* The loss of a connection may be heard late, when the next one is up: it does not
+ * concern the new one.
  */
 static void
 test_loss_of_the_one_before (void)
@@ -178,7 +178,7 @@ test_loss_of_the_one_before (void)
   finish ();
 }
 
-/* The array engine may lose it before it is said to have it. */
+/* The array engine may lose the member before the host has noted that it has it. */
 static void
 test_lost_between (void)
 {
@@ -198,7 +198,7 @@ test_lost_between (void)
   CHECK (next (HOST_DO_TELL) && act.epoch == 6);
   finish ();
 
-  /* It can't take the connection: what it asked before does not come back. */
+  /* The engine can't take the connection: its earlier requests do not come back. */
   begin (false, "Io");
   hear (6, "ij");
   CHECK (next (HOST_DO_CONNECT));
@@ -217,8 +217,7 @@ test_lost_before_the_start (void)
 {
   begin (false, "IIj");
   CHECK (LOST (0, 1)); /* before anything else was asked */
-  CHECK (next (HOST_DO_REPORT) && act.member == 2 &&
-         act.timeout_ms == 500); /* two of them */
+  CHECK (next (HOST_DO_REPORT) && act.member == 2 && act.timeout_ms == 10000);
   says_nothing ();
   host_reported (h, &answer, now);
   now += 100;
@@ -229,7 +228,7 @@ test_lost_before_the_start (void)
   finish ();
 }
 
-/* What weftd does not record is reported over and over, and said once. */
+/* A loss that weftd does not record is reported again and again, and logged once. */
 static void
 test_again (void)
 {
@@ -249,7 +248,8 @@ test_again (void)
   answer.retry_after_ms = 5000;
   CHECK (host_reported (h, &answer, now) == HOST_NO_NEWS);
   now += 1000;
-  /* weftd gives it back, and it can't be connected: weftd knows no more. */
+  /* weftd gives the member back, and the host can't connect to it: weftd knows nothing
+   * further. */
   says_epoch (6, "ii", true);
   says_fence (0, 6);
   CHECK (report (0) == HOST_NO_NEWS);
@@ -262,8 +262,24 @@ test_again (void)
   finish ();
 }
 
-/* It goes out just after it came back, and is back again: lost as before, weftd
- * is told anew.
+/* While the change is under way, the host logs a message only when a request has waited
+ * for 5 s.
+ */
+static void
+test_changing (void)
+{
+  begin (false, "II");
+  LOST (0, 1);
+  now += 100;
+  says_problem (409, "changing");
+  CHECK (report (0) == HOST_NO_NEWS);
+  now += 4900;
+  CHECK (report (0) == HOST_UNRECORDED);
+  finish ();
+}
+
+/* The member goes out just after it came back, and is back again.  When it is lost once
+ * more, weftd gets a new report.
  */
 static void
 test_told_anew (void)
@@ -341,6 +357,7 @@ main (void)
   test_lost_between ();
   test_lost_before_the_start ();
   test_again ();
+  test_changing ();
   test_told_anew ();
   test_reader ();
   test_ending ();

@@ -20,10 +20,10 @@ void finish (void);
 /* Takes the next action of these kinds; true: it is of this kind, in `act`. */
 bool next (enum host_do kind);
 bool nothing (unsigned kinds);
-/* Of all kinds that do not speak: commits and entries are carried out. */
+/* Carries out the kinds that send nothing: commits and entries. */
 void work (void);
 
-/* `answer`: status 200 with nothing in it; then what it says. */
+/* `answer`: status 200 without content; then its content. */
 void says_nothing (void);
 void says_epoch (uint64_t epoch, const char *members, bool map);
 void says_fence (unsigned member, uint64_t lapse); /* in this epoch */
@@ -38,10 +38,10 @@ enum host_news report (unsigned member);
 void hear (uint64_t epoch, const char *members);
 void hear_fence (uint64_t epoch, const char *members, unsigned member,
                  uint64_t lapse);
-/* weftd is told at once, and hears it. */
+/* weftd hears of it at once, and answers. */
 void tell (void);
 
-/* Member m is connected (kept: if what it had is there), as it is to be now. */
+/* Connects member m as requested now (kept: its unflushed data is still there). */
 bool connects (unsigned member, bool ok);
 extern bool kept;
 extern uint64_t reach;

@@ -1,5 +1,4 @@
-/* test-host-seats.c: what the array engine is told when connections come and
- * go. */
+/* test-host-seats.c: the messages to the array engine when connections come and go. */
 
 #include <config.h>
 
@@ -109,8 +108,7 @@ test_in_sync_unseen (void)
   end ();
 }
 
-/* What is still to be said of the last connection is said no more when there is
- * another.
+/* Pending notices about the last connection are dropped when there is another.
  */
 static void
 test_loss_that_nobody_took (void)

@@ -24,11 +24,11 @@ test_attach (void)
   } rows[] = {
     { { 201, 0, NULL, 0, false, false }, HOST_ATTACHED, 0, false },
     { { 200, 0, NULL, 0, false, false }, HOST_ATTACHED, 0, false },
-    /* There is no answer, or one that does not pass. */
+    /* There is no answer, or a final refusal. */
     { { 0, 0, NULL, 0, false, false }, REFUSED, 0, false },
     { { 404, 500, "a", 0, false, false }, REFUSED, 0, false },
     { { 409, 0, NULL, 0, false, false }, REFUSED, 0, false },
-    /* What passes is waited for, not too shortly, and not for ever. */
+    /* A passing refusal is retried, not too soon, and not for ever. */
     { { 409, 10, NULL, 0, false, false }, AGAIN, 500, false },
     { { 409, 700, NULL, 0, false, false }, AGAIN, 700, false },
     { { 409, 100000, NULL, 0, false, false }, AGAIN, 15000, false },
@@ -54,7 +54,7 @@ test_attach (void)
     { { 409, 0, "a", 7020, false, false }, AGAIN, 1000, false },
     { { 409, 0, "a", 8020, false, false }, AGAIN, 1000, true },
 
-    /* Of a process that has ended here weftd is told at once, and once. */
+    /* The end of a process on this node is reported to weftd at once, and once. */
     { { 409, 4000, "a", 100, true, false }, AGAIN, 0, false },
     { { 409, 4000, "a", 100, true, false }, AGAIN, 4000, false },
     { { 409, 4000, "b", 100, false, false }, AGAIN, 4000, false },
@@ -75,7 +75,7 @@ test_attach (void)
   CHECK (strcmp (attach.ended, "b") == 0);
 }
 
-/* Who is to serve asks until it is let in, or until that is of no use. */
+/* A candidate for service asks until it is admitted, or until asking is useless. */
 static void
 test_serve (void)
 {
@@ -141,7 +141,7 @@ test_beats (void)
   finish ();
 }
 
-/* What weftd waits for is said beside the heartbeat, and again if that fails.
+/* The word that weftd waits for is sent beside the heartbeat, and again if that fails.
  */
 static void
 test_told_at_once (void)
@@ -163,8 +163,8 @@ test_told_at_once (void)
   finish ();
 }
 
-/* That the resync is over is said at once, until weftd has heard it, and from then on
- * in each heartbeat.
+/* The end of the resync is reported at once, again until weftd has heard it, and from
+ * then on in each heartbeat.
  */
 static void
 test_equal (void)
@@ -176,7 +176,7 @@ test_equal (void)
   CHECK (next (HOST_DO_TELL) && act.equal && nothing (HOST_DO_TELL));
   says_problem (503, NULL);
   host_answered (h, HOST_DO_TELL, &answer, now);
-  /* What was asked before has not said so. */
+  /* An earlier heartbeat did not report it. */
   says_nothing ();
   host_answered (h, HOST_DO_BEAT, &answer, now);
   now += 1000;
@@ -231,7 +231,7 @@ test_entered (void)
   CHECK (next (HOST_DO_TELL) && act.epoch == 6 && act.arrived == 5);
   says_nothing ();
   host_answered (h, HOST_DO_TELL, &answer, now);
-  /* What had begun before arrives later. */
+  /* Writes that had begun before arrive later. */
   CHECK (nothing (HOST_DO_ENTER | HOST_DO_TELL));
   now += 20;
   CHECK (next (HOST_DO_ENTER));
@@ -240,7 +240,7 @@ test_entered (void)
   finish ();
 }
 
-/* What is older than what we know is ignored. */
+/* News older than ours is ignored. */
 static void
 test_answers_cross (void)
 {
@@ -282,7 +282,8 @@ test_prepare (void)
   CHECK (next (HOST_DO_PREPARE) && act.epoch == 7 &&
          act.states[1] == MEMBER_IN_SYNC);
   CHECK (nothing (HOST_DO_PREPARE));
-  CHECK (host_lost (h, 1, 1, false, "it broke", now)); /* the change stands */
+  CHECK (
+    host_lost (h, 1, 1, false, 0, "it broke", now)); /* the change stands */
   host_prepared (h, 7);
   work ();
   tell ();
@@ -322,7 +323,8 @@ test_prepare_in_order (void)
 
 /* ---- Readers ---- */
 
-/* What others had begun has arrived: said once, and not taken back by an older answer. */
+/* The writes of others have arrived: this is announced once, and an older answer does not
+ * revoke it. */
 static void
 test_all_arrived (void)
 {
@@ -394,7 +396,7 @@ static void
 test_over (void)
 {
   begin (false, "II");
-  host_lost (h, 1, 1, false, "it broke", now);
+  host_lost (h, 1, 1, false, 0, "it broke", now);
   now += 100;
   says_problem (410, "gone");
   CHECK (next (HOST_DO_BEAT));

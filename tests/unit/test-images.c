@@ -1,5 +1,5 @@
-/* test-images.c: the promises of images.h, one by one; then a random run
- * against an oracle that knows only what was written last.
+/* test-images.c: the promises of images.h, one by one; then a random run against an
+ * oracle that knows only the last write of each place.
  */
 
 #include <config.h>
@@ -81,7 +81,7 @@ add (uint64_t offset, uint64_t length, uint8_t fill)
   add_for (offset, length, fill, false, NULL);
 }
 
-/* The same, which is to be sent at once. */
+/* Adds an image that is sent at once. */
 static void
 add_urgent (uint64_t offset, uint64_t length, uint8_t fill)
 {
@@ -161,7 +161,7 @@ test_replace (void)
   end ();
 }
 
-/* What replaces several is as old as the oldest of them, and is sent first. */
+/* An image that replaces several is as old as the oldest of them, and is sent first. */
 static void
 test_replace_oldest (void)
 {
@@ -305,7 +305,7 @@ test_runs (void)
   struct image_run *run;
 
   begin (MiB (4), true);
-  /* A cluster that becomes complete is sent; what is long, from its block. */
+  /* A cluster is sent when it becomes complete; a long image, from its block. */
   add (MiB (16) + KiB (64), KiB (192), 1);
   assert (!images_next (b));
   add (MiB (16), KiB (64), 2);
@@ -436,7 +436,7 @@ test_zeroes_join (void)
   end ();
 }
 
-/* What is in flight, and the member's content. */
+/* The runs in flight, and the member's content. */
 #define PLACE 512
 #define PLACES 256
 static struct image_run *flying[64];

@@ -252,8 +252,8 @@ check_unmap (const struct layout *l, const struct picture *p)
   }
 }
 
-/* Walk a range unit by unit through the picture; what a member has of it must
- * be one piece.
+/* Walk a range unit by unit through the picture; its pieces on each member must be
+ * contiguous.
  */
 static void
 check_span (const struct layout *l, const struct picture *p)
@@ -293,30 +293,38 @@ check_span (const struct layout *l, const struct picture *p)
   }
 }
 
-/* Random ranges of members, and parts of the array in whole units. */
+/* Which members have something in common, and where. */
 static void
-check_within (const struct layout *l, const struct picture *p)
+check_shares (const struct layout *l, const struct picture *p)
 {
-  const uint64_t unit = l->unit;
-  const uint64_t first = test_random (p->units);
-  const uint64_t units = 1 + test_random (p->units - first);
-
   for (unsigned m = 0; m < p->members; m++) {
-    const uint64_t rows = l->member_bytes / unit + 2;
-    const uint64_t row = test_random (rows);
-    const uint64_t count = 1 + test_random (test_random (2) ? 4 : rows);
-    bool within = true;
+    bool partner[ARRAY_MEMBERS_MAX], common[ARRAY_MEMBERS_MAX] = { false };
 
-    for (uint64_t i = 0; i < (uint64_t) p->units * COPIES_MAX; i++) {
-      const struct spot *s = &p->copy[i];
-      const uint64_t at = i / COPIES_MAX;
+    layout_partners (l, m, partner);
+    for (unsigned row = 0; row <= p->rows; row++) {
+      const uint32_t in = test_random (l->unit);
+      const uint64_t offset = (uint64_t) row * l->unit + in;
+      const int64_t unit = row < p->rows ? p->cell[m * p->rows + row].unit : -1;
 
-      if (i % COPIES_MAX < p->copies && s->member == m && s->row >= row &&
-          s->row < row + count)
-        within &= at >= first && at < first + units;
+      /* Of each copy, and of a member that may have none. */
+      for (unsigned i = 0; i <= p->copies; i++) {
+        uint64_t length = test_random (2) ? UINT64_MAX : 1;
+        const uint64_t most = length == 1 ? 1 : l->unit - in;
+        unsigned other = test_random (p->members);
+        bool there = false;
+
+        if (i < p->copies && unit != -1)
+          other = p->copy[unit * COPIES_MAX + i].member;
+        for (unsigned c = 0; unit != -1 && c < p->copies; c++)
+          there |= p->copy[unit * COPIES_MAX + c].member == other;
+        CHECK (layout_shares (l, m, offset, other, &length) == there,
+               "row %u of member %u at member %u", row, m, other);
+        CHECK (length == most);
+        common[other] |= there && other != m;
+      }
     }
-    CHECK (layout_within (l, m, row * unit, count * unit, first * unit,
-                          units * unit) == within);
+    for (unsigned other = 0; other < ARRAY_MEMBERS_MAX; other++)
+      CHECK (partner[other] == common[other], "members %u and %u", m, other);
   }
 }
 
@@ -462,9 +470,9 @@ check_one (enum layout_kind kind, unsigned n, unsigned groups, uint64_t unit,
   p = draw (kind, n, groups, bytes / unit);
   check_map (&l, p);
   check_unmap (&l, p);
+  check_shares (&l, p);
   for (int i = 0; i < 30; i++) {
     check_span (&l, p);
-    check_within (&l, p);
   }
   check_capacity (&l, p, bytes);
   if (losses)
@@ -606,7 +614,7 @@ refused (int kind, unsigned n, unsigned groups, uint64_t unit, uint64_t bytes,
   CHECK (strstr (why, says) != NULL, "\"%s\" does not say \"%s\"", why, says);
   CHECK (memcmp (&l, &before, sizeof l) == 0, "*l was touched");
 
-  /* A short buffer is terminated; none at all is not written. */
+  /* A short buffer is terminated; NULL is not written. */
   memset (why, 'x', sizeof why);
   CHECK (layout_init (&l, kind, n, groups, unit, bytes, why, 8) == -1 &&
            strlen (why) == 7 && why[8] == 'x',
@@ -655,7 +663,7 @@ test_refusals (void)
   refused (LAYOUT_RAID0, 2, 1, u, UINT64_MAX, "the largest");
 }
 
-/* The least that is said to be needed does. */
+/* The least size named in the message is enough. */
 static void
 test_least (void)
 {

@@ -1,8 +1,8 @@
-/* test-lease-model.c: lessees against a weftd and array engines that are as simple as can
- * be, in a world where calls are carried out late, twice, in any order and without an
- * answer, and where weftd and hosts are started anew.  No block has two holders, by what
- * the hosts believe; nobody is granted what a dead one may have left half written; and
- * when faults have stopped, all that waits is served.
+/* test-lease-model.c: lessees against a minimal weftd and minimal array engines, in a
+ * world where calls are carried out late, twice, in any order and without an answer, and
+ * where weftd and hosts are started again.  By the hosts' own view, no block has two
+ * holders.  No host is granted a block that a dead one may have left half written.  When
+ * faults have stopped, all waiting requests are served.
  */
 
 #include <config.h>
@@ -69,7 +69,7 @@ hull (uint64_t set)
   return set ? span (__builtin_ctzll (set), 64 - __builtin_clzll (set)) : 0;
 }
 
-/* What of `set` is contiguous with `core`. */
+/* The part of `set` that is contiguous with `core`. */
 static uint64_t
 around (uint64_t core, uint64_t set)
 {
@@ -118,7 +118,7 @@ struct host {
   } leave[LEAVES];
   uint64_t left;       /* to be taken */
   bool recovers;       /* until lessee_recovered */
-  uint64_t orphans;    /* what it recovers */
+  uint64_t orphans;    /* the orders that it recovers */
   bool granting;       /* between lessee_granted and lessee_asked */
   uint64_t granted;    /* to be had by the array engine */
   bool asking, giving; /* a call is under way */
@@ -126,7 +126,7 @@ struct host {
   uint64_t beat_due_ms;
 };
 
-/* Of a session, at weftd. */
+/* A session, as weftd sees it. */
 struct session {
   unsigned id; /* 0: there is none */
   bool declared, dead;
@@ -267,7 +267,7 @@ musts (const struct call *c)
   return set;
 }
 
-/* What others ask for, before this one; all others for ~0. */
+/* Blocks that others ask for, before this call; all others for ~0. */
 static uint64_t
 waited_for (const struct call *c, uint64_t before)
 {
@@ -528,7 +528,8 @@ act (unsigned i)
   switch (a.kind) {
   case LESSEE_DO_LEAVE:
     leave (h, &a.leave);
-    tell_wants (h, false); /* what waited for a recovery may want it now */
+    tell_wants (h, false); /* requests that waited for a recovery may be sent
+                            * now */
     break;
   case LESSEE_DO_RECOVER:
     CHECK (!h->recovers);
@@ -572,7 +573,7 @@ beat (unsigned i)
   host[i].beat_due_ms = now_ms + 100;
 }
 
-/* Whoever has sent it gets the answer, or status 0. */
+/* The sender gets the answer, or status 0. */
 static void
 deliver (struct call *c, int status)
 {

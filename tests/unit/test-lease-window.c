@@ -70,7 +70,7 @@ test_figures (void)
   note (0, true, START);
   CHECK (window (0, START) == 0);
 
-  /* What has just been taken away is not taken for granted. */
+  /* A range that was recalled just now is not granted in advance. */
   begin ();
   note (0, false, START);
   CHECK (window (0, START) > KiB (450) && window (0, START) < KiB (520));
@@ -170,7 +170,7 @@ test_wish (void)
   note (1016, false, START);
   r = wish (1016, SIZE);
   CHECK (r.offset == 0 && r.offset + r.length == KiB (1024));
-  /* Those that wait at once have come in any order, and go up all the same. */
+  /* Requests that wait at once have come in any order, and still count as rising. */
   begin ();
   for (unsigned i = 0; i < LEASE_ASKS_MAX; i++)
     note (2048 + 4 * i, false, START);

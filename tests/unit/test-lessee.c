@@ -8,8 +8,9 @@
 #include "test-random.h"
 
 #define SIZE MiB (64)
-#define FIRST UINT64_C (1) /* generation */
-#define SECOND UINT64_C (2)
+/* Generations; from the second one on, more than a JSON integer's upper half holds. */
+#define FIRST UINT64_C (0x7fffffff)
+#define SECOND (FIRST + 1)
 #define RETRY_MS 1000
 
 static struct lessee *l;
@@ -93,7 +94,7 @@ granted (uint64_t kib, uint64_t length_kib)
   CHECK (same (&r[0], kib, length_kib));
 }
 
-/* What is left of what was granted. */
+/* The part of the grant that is left. */
 static void
 granted_but (uint64_t kib, uint64_t length_kib, unsigned room, unsigned count,
              struct array_range r[])
@@ -228,7 +229,7 @@ test_ask_again (void)
   }
 }
 
-/* What is asked back is left, given, and then it may be asked for. */
+/* A recalled range is left, given back, and only then may be asked for. */
 static void
 test_give (void)
 {
@@ -281,7 +282,7 @@ test_wish (void)
   want_give (false, 0, 1);
   CHECK (same (&a.ranges[0], 32, 64));
 
-  /* What is asked for does not go with it. */
+  /* A range that the host asks for does not go with it. */
   begin (LESSEE_NAIVE, 0);
   wants (128, 4);
   want_ask (128, 4);
@@ -291,8 +292,8 @@ test_wish (void)
   granted (128, 4);
 }
 
-/* What must be had is not left before the answer has come, nor anything while the array
- * engine gets what it brought.
+/* A range that a request needs is not left before the answer has come, and no range is
+ * left while the array engine takes the answer's grant.
  */
 static void
 test_leave_waits (void)
@@ -322,7 +323,7 @@ test_leave_waits (void)
   want_nothing ();
 }
 
-/* What went back while the call was under way does not count. */
+/* A range that went back during the call does not count. */
 static void
 test_tainted (void)
 {
@@ -357,7 +358,7 @@ test_tainted (void)
   }
 }
 
-/* One that was not answered is sent again as it was. */
+/* An unanswered GIVE is sent again unchanged. */
 static void
 test_give_again (void)
 {
@@ -386,11 +387,18 @@ test_give_again (void)
   want_ask (0, 4);
 }
 
+/* The number is one of this generation, and an integer of JSON's. */
+static bool
+of_generation (uint64_t generation)
+{
+  return a.number >> 32 == (generation & INT32_MAX) && a.number <= INT64_MAX;
+}
+
 static void
 declared (void)
 {
   want_give (true, 0, 0);
-  CHECK (a.number >> 32 == SECOND);
+  CHECK (of_generation (SECOND));
   gave (200);
 }
 
@@ -400,7 +408,8 @@ test_generation (void)
   struct array_range r[4] = { at (0, 64) };
   uint64_t number;
 
-  /* All is told when no ask is under way; what that brings does not count. */
+  /* Everything is declared when no ASK is under way; the grant of such an ASK does not
+   * count. */
   begin (LESSEE_NAIVE, 0);
   wants (0, 4);
   want_ask (0, 4);
@@ -410,7 +419,7 @@ test_generation (void)
   want_nothing ();
   asked (0, 4);
   want_give (true, 0, 0);
-  CHECK (a.number >> 32 == SECOND);
+  CHECK (of_generation (SECOND));
   number = a.number;
   want_nothing (); /* nothing is asked for before that is answered */
   gave (503);
@@ -425,7 +434,7 @@ test_generation (void)
   CHECK (!ordered (FIRST, 9, 64, 4) && lessee_order (l) == 0);
   want_nothing ();
 
-  /* What an older one was given is given once more; */
+  /* A GIVE to an older weftd is sent once more; */
   begin (LESSEE_NAIVE, 0);
   heard (FIRST, 0, 4);
   want_leave (0, 4);
@@ -436,7 +445,7 @@ test_generation (void)
   want_nothing ();
   gave (200);
   want_give (true, 0, 1);
-  CHECK (a.number > number && same (&a.ranges[0], 0, 4));
+  CHECK (a.number != number && same (&a.ranges[0], 0, 4));
   gave (200);
   want_nothing ();
 
@@ -450,16 +459,16 @@ test_generation (void)
   heard (SECOND, 0, 0);
   want_give (true, 0, 1);
 
-  /* One that declares, too, was for the weftd that it was made for. */
+  /* A declaring GIVE, too, was for the weftd of its generation. */
   heard (SECOND + 1, 0, 0);
   want_nothing ();
   gave (200);
   want_give (true, 0, 1);
-  CHECK (a.number >> 32 == SECOND + 1);
+  CHECK (of_generation (SECOND + 1));
 }
 
-/* A weftd that wants to be told, and of which nothing else was heard: who it is comes with
- * a heartbeat.  What the one before still says is not heard.
+/* A weftd asks for a declaration, and the host knows nothing else of it: its identity
+ * comes with a heartbeat.  Late words of the former weftd are ignored.
  */
 static void
 test_declare (void)
@@ -475,7 +484,7 @@ test_declare (void)
   want_nothing ();
   ordered (SECOND, 9, 8, 4);
   declared ();
-  CHECK (a.number >> 32 == SECOND);
+  CHECK (of_generation (SECOND));
   now_ms += 10;
   want_ask (0, 4);
   CHECK (lessee_order (l) == 0); /* it came before all was declared */
@@ -561,10 +570,11 @@ test_recover (void)
   want (LESSEE_DO_RECOVER);
   CHECK (same (&a.ranges[0], 128, 64));
 
-  /* What goes on goes on under another weftd; what was not begun is forgotten. */
+  /* A recovery under way goes on under another weftd; an order that was not begun is
+   * forgotten. */
   CHECK (!heard (SECOND, 0, 0));
   declared ();
-  CHECK (ordered (SECOND, 2, 256, 64)); /* it counts anew */
+  CHECK (ordered (SECOND, 2, 256, 64)); /* it counts from the start again */
   CHECK (!ordered (SECOND, 2, 256, 64));
   want_nothing ();
   lessee_recovered (l, false, now_ms);
@@ -595,8 +605,8 @@ test_recover (void)
   CHECK (lessee_order (l) == 0);
 }
 
-/* What was left, and not given as far as we know, comes back by an order: then it does
- * not go with the next GIVE that declares.
+/* A range that was left, and not given back as far as we know, returns by an order: then
+ * the next declaring GIVE does not contain it.
  */
 static void
 test_recover_what_was_left (void)

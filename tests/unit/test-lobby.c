@@ -1,9 +1,9 @@
-/* test-lobby.c: who waits before a process's doors, and who is inside.
+/* test-lobby.c: the clients that wait before a process's doors, and the clients inside.
  *
- * A guest is a connection over the loopback, with a thread as nbdkit has one for it: it
- * calls the lobby as the plugin does, then does what the client says until the
- * connection ends.  The limit of descriptors makes the bounds small.  What nbdkit would
- * accept by the lobby's function, the test does.
+ * A guest is a connection over the loopback with a thread of its own, as in nbdkit.  The
+ * thread calls the lobby as the plugin does, then obeys the client until the connection
+ * ends.  The limit of descriptors makes the bounds small.  Where nbdkit would accept by
+ * the lobby's function, the test does.
  */
 
 #include <config.h>
@@ -24,6 +24,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <linux/vm_sockets.h>
 
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
@@ -84,9 +86,12 @@ getpeername (int fd, __SOCKADDR_ARG sa, socklen_t *restrict n)
 /* ---- Guests. ---- */
 
 struct guest {
-  struct sockaddr_storage peer; /* what nbdkit says of it */
+  struct sockaddr_storage peer; /* as nbdkit reports it */
   socklen_t bytes;
   int client, server;
+  const char *node; /* of its certificate; NULL: it shows none */
+  uint64_t session;
+  bool reads;
   pthread_t thread;
 };
 
@@ -108,8 +113,12 @@ serve (void *opaque)
     if (read (g->server, &ask, 1) != 1)
       break;
     answer = 'y';
-    if (ask == 'l' && lobby_leave () == -1)
+    if (ask == 'l' && lobby_leave (g->node) == -1)
       answer = 'n';
+    else if (ask == 'l' && lobby_settle (g->session, g->reads) == -1) {
+      lobby_return ();
+      answer = 'n';
+    }
     else if (ask == 'r')
       lobby_return ();
   } while (true);
@@ -132,6 +141,9 @@ begin (struct guest *g)
 {
   char answer;
 
+  g->node = NULL;
+  g->session = 0;
+  g->reads = false;
   assert (pthread_create (&g->thread, NULL, serve, g) == 0);
   assert (read (g->client, &answer, 1) == 1); /* it has entered */
   return g;
@@ -189,26 +201,40 @@ comes (unsigned host)
 
 /* By no socket that the lobby finds: a client of a Unix socket, or of this address. */
 static struct guest *
-comes_as (const char *address)
+comes_with (const void *peer, socklen_t bytes)
 {
   struct guest *g = &guests[count++];
-  struct sockaddr_in6 *sa = (struct sockaddr_in6 *) &g->peer;
   int pair[2];
 
   assert (count <= GUESTS && socketpair (AF_UNIX, SOCK_STREAM, 0, pair) == 0);
   g->client = pair[0];
   g->server = pair[1];
   memset (&g->peer, 0, sizeof g->peer);
-  g->bytes = sizeof *sa;
-  g->peer.ss_family = AF_UNIX;
-  if (address) {
-    sa->sin6_family = AF_INET6;
-    assert (inet_pton (AF_INET6, address, &sa->sin6_addr) == 1);
-  }
+  memcpy (&g->peer, peer, bytes);
+  g->bytes = bytes;
   return begin (g);
 }
 
-/* Is the connection still there?  What has ended has ended when it was decided. */
+static struct guest *
+comes_as (const char *address)
+{
+  struct sockaddr_in6 sa = { .sin6_family = AF_UNIX };
+
+  if (address) {
+    sa.sin6_family = AF_INET6;
+    assert (inet_pton (AF_INET6, address, &sa.sin6_addr) == 1);
+  }
+  return comes_with (&sa, sizeof sa);
+}
+
+static struct guest *
+comes_from (const struct sockaddr_vm *machine)
+{
+  return comes_with (machine, sizeof *machine);
+}
+
+/* Is the connection still there?  A refused connection is closed as soon as that is
+ * decided. */
 static bool
 stays (const struct guest *g)
 {
@@ -280,7 +306,7 @@ passes (const struct sockaddr_in *at, unsigned host)
   close (fd);
 }
 
-/* All that are in the queue.  How many of them came of this host. */
+/* Accepts all in the queue.  Returns how many of them came from this host. */
 static unsigned
 all_come (int listener, unsigned host)
 {
@@ -318,8 +344,8 @@ test_pace (void)
   close (listener);
 }
 
-/* More than that: who comes of another address is let in, also where it is the fifth
- * part of all.
+/* More than that: a client of another address is admitted, even if that address has one
+ * in five.
  */
 static void
 test_too_many (void)
@@ -407,7 +433,8 @@ test_sockets (bool ours)
   all_go ();
 }
 
-/* So long it may take to open an export, and that time begins anew with the next. */
+/* A client may take this long to open an export; the time begins again with the next
+ * export. */
 static void
 test_time (void)
 {
@@ -450,7 +477,7 @@ test_inside (void)
   for (unsigned i = 1; i < INSIDE / 2; i++)
     assert (ask (comes (1), 'l'));
   last = comes (1);
-  assert (refused (last, "of its address"));
+  assert (refused (last, "from its address"));
   assert (ask (first, 'l')); /* it is in already */
   for (unsigned i = 0; i < 2 * WAITING; i++)
     comes (1);
@@ -460,7 +487,7 @@ test_inside (void)
     assert (ask (comes (2), 'l'));
   other = comes (3);
   assert (refused (other, "in all"));
-  /* Who closes an export makes room. */
+  /* Closing an export makes room. */
   assert (ask (first, 'r') && ask (other, 'l'));
   assert (refused (first, "in all"));
   all_go ();
@@ -490,8 +517,67 @@ test_network (void)
     snprintf (address, sizeof address, "2001:db8::%x:1", i);
     assert (ask (comes_as (address), 'l'));
   }
-  assert (refused (comes_as ("2001:db8::9:9:9:9"), "of its address"));
+  assert (refused (comes_as ("2001:db8::9:9:9:9"), "from its address"));
   assert (ask (comes_as ("2001:db8:0:1::1"), 'l'));
+  all_go ();
+}
+
+/* The machine at the other end of vsock is an address like others. */
+static void
+test_vsock (void)
+{
+  struct sockaddr_vm vm = { .svm_family = AF_VSOCK, .svm_cid = 3 };
+
+  for (unsigned i = 0; i < INSIDE / 2; i++)
+    assert (ask (comes_from (&vm), 'l'));
+  assert (refused (comes_from (&vm), "from its address"));
+  vm.svm_cid = 4;
+  assert (ask (comes_from (&vm), 'l'));
+  all_go ();
+}
+
+/* `host` is the address that it comes from. */
+static struct guest *
+comes_of (unsigned host, const char *node, bool reads)
+{
+  struct guest *g = comes (host);
+
+  g->node = node;
+  g->reads = reads;
+  return g;
+}
+
+/* A node has half of the places, from however many addresses; and an address that two
+ * nodes share is none of theirs.
+ */
+static void
+test_node (void)
+{
+  for (unsigned i = 0; i < INSIDE / 2; i++)
+    assert (ask (comes_of (1 + i % 3, "n1", false), 'l'));
+  assert (refused (comes_of (9, "n1", false), "from its node n1"));
+  assert (ask (comes_of (1, "n2", false), 'l'));
+  all_go ();
+}
+
+/* Readers have half of the places, whichever nodes they are on: a writer finds one.  A
+ * reader that is refused keeps no place.
+ */
+static void
+test_readers (void)
+{
+  struct guest *reader = NULL;
+
+  for (unsigned i = 0; i < INSIDE / 2; i++) {
+    reader = comes_of (1, i % 2 ? "n1" : "n2", true);
+    assert (ask (reader, 'l'));
+  }
+  for (unsigned i = 0; i < INSIDE; i++)
+    assert (refused (comes_of (2, "n3", true), "read-only"));
+  for (unsigned i = 0; i < INSIDE / 2; i++)
+    assert (ask (comes_of (1, "n4", false), 'l'));
+  assert (ask (reader, 'r'));
+  assert (ask (comes_of (2, "n3", true), 'l'));
   all_go ();
 }
 
@@ -517,6 +603,9 @@ main (void)
     test_inside ();
     test_unix ();
     test_network ();
+    test_vsock ();
+    test_node ();
+    test_readers ();
     test_pace ();
     test_too_many ();
   }

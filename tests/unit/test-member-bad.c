@@ -1,10 +1,11 @@
-/* test-member-bad.c: the member engine's list of bad ranges: what must be durable
- * before what, whatever is cut short.
+/* test-member-bad.c: the member engine's list of bad ranges: in which order its writes
+ * must become durable, wherever they are cut short.
  */
 
 #include <config.h>
 
 #include <errno.h>
+#include <string.h>
 
 #include "test-member-rig.h"
 #include "test-random.h"
@@ -132,7 +133,8 @@ scene_fence (void)
   end_life (p);
 }
 
-/* Who may not write may not say what is bad; and a failed member takes nothing. */
+/* A client without the right to write may not report bad ranges; and a failed member
+ * accepts none. */
 static void
 scene_refused (void)
 {
@@ -211,6 +213,62 @@ scene_joining (void)
   member_free (m);
 }
 
+/* A write covers part of an unreadable block, and the power fails after so many actions:
+ * the block may be overwritten only when both slots list it durably.
+ */
+static bool
+part_and_crash (unsigned steps)
+{
+  struct member_refusal refusal;
+  struct member_pass *p;
+  bool go = false, over = false;
+
+  start_new ();
+  p = open_door (7, epoch);
+  write_to (p, 1);
+  for (unsigned i = 0; i < steps && !over; i++) {
+    struct member_action a;
+
+    go = member_bad_part (m, EXTENT_BYTES + 4096, &refusal) == MEMBER_GO;
+    over = !member_next_action (m, true, &a);
+    if (!over)
+      do_action (&a);
+  }
+  disk_crash ();
+  if (go)
+    header[BAD_OFFSET + test_random (2) * BAD_SLOT_BYTES + 40] ^= 1;
+  end_life (p);
+  start ();
+  CHECK (!go || bad_test (member_bad (m), EXTENT_BYTES + 4096, 4096));
+  CHECK (!bad_test (member_bad (m), EXTENT_BYTES, 4096));
+  CHECK (!member_bad_any (m) || member_bad (m)->range[0].reason == BAD_WRITE);
+  member_free (m);
+  return over;
+}
+
+/* A block that is listed already keeps its reason.  A full list is reported. */
+static void
+scene_part (void)
+{
+  struct member_refusal refusal;
+  uint64_t offset = 0;
+
+  for (unsigned steps = 0; !part_and_crash (steps); steps++)
+    CHECK (steps < 20);
+  start_new ();
+  CHECK (member_bad_add (m, 0, 4096, BAD_RESYNC));
+  do_actions (false);
+  CHECK (member_bad_part (m, 0, &refusal) == MEMBER_GO);
+  CHECK (member_bad (m)->count == 1 &&
+         member_bad (m)->range[0].reason == BAD_RESYNC);
+  while (member_bad_add (m, offset, 4096, BAD_RESYNC))
+    offset += 2 * 4096;
+  CHECK (member_bad_part (m, offset, &refusal) == MEMBER_REFUSE);
+  CHECK (refusal.error == EIO && strstr (refusal.why, "no room"));
+  CHECK (!bad_test (member_bad (m), offset, 4096));
+  member_free (m);
+}
+
 int
 main (void)
 {
@@ -221,5 +279,6 @@ main (void)
   scene_refused ();
   scene_release ();
   scene_joining ();
+  scene_part ();
   return 0;
 }

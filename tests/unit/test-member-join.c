@@ -1,5 +1,5 @@
-/* test-member-join.c: a member that joins, against a model of the whole: what
- * everybody does, in any order.
+/* test-member-join.c: a member that joins, against a model of the whole: the actions of
+ * all parties, in any order.
  *
  * There is a survivor, a writer whose writes go to the survivor first and then, if
  * it has a connection, to the joiner; a weftd that fences, takes in, leaves out and
@@ -10,10 +10,10 @@
  * After each step:
  *   - where the joiner says SYNCED, or is in-sync, its cells are those of the
  *     survivor, but for those of writes that are on their way;
- *   - no write and no copy of one extent run at once (I5), no write without its
- *     bit (I1), and no fence is confirmed before a copy of the time before it
- *     was given back (I2);
- * and after each crash: what is missing has its bit, here or at the survivor.
+ *   - no write and no copy of one extent run at once (I5), each write has its
+ *     bit (I1), and a fence is confirmed only after all copies from before it
+ *     were given back (I2);
+ * and after each crash: missing data has its bit, here or at the survivor.
  */
 
 #include <config.h>
@@ -55,7 +55,7 @@ static enum member_state state; /* committed, of the joiner */
 static uint64_t fence;
 static uint64_t change_epoch; /* 0: none; for the fence to be confirmed */
 static enum member_state change_to;
-static uint64_t wanted_min; /* the min_epoch that the joiner was told last */
+static uint64_t wanted_min; /* the last min_epoch that the joiner got */
 
 /* The writer, and the joiner's copying. */
 static struct conn {
@@ -114,7 +114,7 @@ new_disk (void)
   disk_format ((struct superblock) { .data_bytes = DATA_BYTES }, 0);
 }
 
-/* A flush from beginning to end; one that began before has no more to say. */
+/* A flush from beginning to end; an earlier one under way ends without effect. */
 static void
 data_stable (void)
 {
@@ -171,7 +171,7 @@ reach_survivor (struct write *w)
       theirs[c] = w->version;
 }
 
-/* The writer, or its connection, is dead: what it had not sent is not sent. */
+/* The writer, or its connection, is dead: its unsent writes are not sent. */
 static void
 hang_up (bool dies)
 {
@@ -390,7 +390,7 @@ step_connect (void)
   else if (state != MEMBER_OUT && !change_epoch && epoch >= m->gate &&
            (writer == NULL || writer->dead)) {
     export_name (name, DOOR_DATA, session, true, epoch);
-    if (member_open (m, name, &c->pass, &refusal) != MEMBER_GO)
+    if (member_open (m, name, NULL, &c->pass, &refusal) != MEMBER_GO)
       return;
     c->dead = false;
     writer = c;

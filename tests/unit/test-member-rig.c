@@ -230,7 +230,7 @@ open_door (uint64_t session, uint64_t e)
   enum member_verdict v;
 
   export_name (name, DOOR_DATA, session, true, e);
-  while ((v = member_open (m, name, &p, &refusal)) == MEMBER_WAIT)
+  while ((v = member_open (m, name, NULL, &p, &refusal)) == MEMBER_WAIT)
     CHECK (do_actions (false) > 0);
   if (v != MEMBER_GO)
     fprintf (stderr, "%s\n", refusal.why);

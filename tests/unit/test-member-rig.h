@@ -39,7 +39,7 @@ void disk_crash (void);
 /* A crash now, whatever becomes of the writes under way: is the bit set? */
 bool bit_durable (uint64_t e);
 
-/* Write this, or all that is to be written; returns how many these were. */
+/* Do one action, or all that are due; returns how many these were. */
 void do_action (const struct member_action *a);
 unsigned do_actions (bool lazy);
 
@@ -54,7 +54,8 @@ bool desire (void);
 
 /* The rest are of a member of four that is always in-sync. */
 extern uint64_t epoch, generation; /* weftd's */
-extern uint64_t confirmed_max;     /* the highest min_epoch that was told */
+extern uint64_t confirmed_max;     /* the highest min_epoch that weftd has
+                                    * sent */
 extern uint64_t served_max;        /* the highest epoch with an open door */
 extern bool out;                   /* weftd has another member out */
 
@@ -81,8 +82,7 @@ struct one {
   struct member_request r;
 };
 
-/* A write to `count` extents from this one on: what it is told at first, and when it
- * asks again.
+/* A write to `count` extents from this one on: the first verdict, and that of a retry.
  */
 enum member_verdict ask (struct member_pass *p, struct one *w, uint64_t extent,
                          uint64_t count);
@@ -96,7 +96,7 @@ void write_to (struct member_pass *p, uint64_t extent);
 void gathered (uint64_t bits);
 /* This extent is the next one to copy, and is copied. */
 void copy_extent (uint64_t extent);
-/* All that was copied is stable. */
+/* All copied data is stable. */
 void copies_stable (void);
 
 #endif /* WEFT_TEST_MEMBER_RIG_H */

@@ -1,7 +1,6 @@
-/* test-member-rules.c: the rules of joining, each by itself; and what comes too late,
- * or fails: states of an epoch that is over, a flush that began before the copy was
- * made, the write of a header.  What the rules come to together is in
- * test-member-join.c.
+/* test-member-rules.c: the rules of joining, each by itself; and late or failing events:
+ * states of an epoch that is over, a flush that began before the copy was made, the write
+ * of a header.  test-member-join.c tests the rules together.
  */
 
 #include <config.h>
@@ -131,7 +130,7 @@ rule_phases (void)
   CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
   CHECK (member_dirty_extents (m) == 0);
 
-  /* In-sync, and dirty as ever if something was to do. */
+  /* In-sync, and as dirty as before if something was left to do. */
   wish.states[0] = MEMBER_IN_SYNC;
   wish.epoch = 2;
   CHECK (desire () && member_join_phase (m) == MEMBER_JOIN_NONE);
@@ -145,8 +144,8 @@ rule_phases (void)
   end_life (pass);
 }
 
-/* A source was lost before it was flushed: what was copied since the last flush
- * is copied again, marked or not, and writes to it are dropped till then.
+/* A source was lost before its flush.  All data copied since the last flush is copied
+ * again, marked or not, and writes to it are dropped till then.
  */
 static void
 rule_redo (void)
@@ -220,9 +219,9 @@ rule_writes (void)
   end_life (pass);
 }
 
-/* Two sessions write beside the copying.  What one of them drops is not copied before the
- * other's write has left, too; both are held while it is copied; and each claims its bit
- * afterwards.
+/* Two sessions write beside the copying.  An extent where one dropped a write is not
+ * copied before the other's write has left, too.  Both are held while it is copied, and
+ * each claims its bit afterwards.
  */
 static void
 rule_two_writers (void)
@@ -261,8 +260,8 @@ rule_two_writers (void)
   end_life (pass);
 }
 
-/* An extent that never comes free is reserved; who waits for it runs after its
- * copy, who was there before does not wait.
+/* An extent that never comes free is reserved.  A later request waits until its copy is
+ * done; earlier requests do not wait.
  */
 static void
 rule_reserve (void)
@@ -289,7 +288,7 @@ rule_reserve (void)
   member_leave (m, &b.r);
   end_life (pass);
 
-  /* Whoever reserved it may want it no more. */
+  /* The copying may give up its reservation. */
   start_copying (1);
   CHECK (write_at (pass, &a, 0, 1) == MEMBER_GO);
   CHECK (!member_join_next (m, run, &e));
@@ -361,8 +360,7 @@ rule_again (void)
   end_life (pass);
 }
 
-/* What was decided to be dropped is not carried out later, whatever became of
- * the extent meanwhile.
+/* A dropped write is not carried out later, whatever happened to the extent meanwhile.
  */
 static void
 rule_dropped (void)
@@ -384,7 +382,7 @@ rule_dropped (void)
   end_life (pass);
 }
 
-/* A request that was let in before the joining began is waited for. */
+/* A request that was admitted before the joining began is waited for. */
 static void
 rule_before (void)
 {
@@ -417,8 +415,8 @@ rule_before (void)
   end_life (pass);
 }
 
-/* A disk that takes the place of another one is dirty as a whole before it says
- * so; one of a new array is as it was.  What the array uses is noted.
+/* A disk that replaces another is dirty as a whole before it reports its place; a disk of
+ * a new array is unchanged.  The array's used length is noted.
  */
 static void
 rule_place (void)
@@ -468,7 +466,7 @@ rule_place (void)
   member_free (m);
 }
 
-/* What the array uses ends within an extent, and the data area much later. */
+/* The array's used range ends within an extent, long before the data area does. */
 static void
 rule_clear_end (void)
 {
@@ -539,10 +537,10 @@ rule_late_flush (void)
   end_life (pass);
 }
 
-/* What a joiner has copied, a third copy may lack: where the peers had a bit, be it
- * of a write that came while it was copied; and where the third one is out, or joins
- * and has not gathered yet.  Then the joiner's bit stays, so that the third copy
- * finds it there, too, if the source is gone one day.
+/* A third copy may lack data that a joiner has copied.  This holds where the peers had a
+ * bit, even one from a write during the copying, and where the third member is out, or
+ * joins and has not gathered yet.  Then the joiner's bit stays, so that the third copy
+ * finds it there even if the source is gone later.
  */
 static void
 rule_third_copy (enum member_state third)
@@ -581,8 +579,7 @@ rule_third_copy (enum member_state third)
   member_free (m);
 }
 
-/* What a failed write has left on the disk, nobody knows: the member is at its
- * end, and confirms nothing.
+/* The content after a failed write is unknown: the member fails, and confirms nothing.
  */
 static void
 rule_failed_header (void)

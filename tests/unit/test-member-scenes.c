@@ -10,7 +10,7 @@
 #include "test-member-rig.h"
 #include "test-random.h"
 
-/* What the disk says, as whoever starts it next would read it. */
+/* The superblock on the disk, as the next process would read it. */
 static struct superblock
 on_disk (void)
 {
@@ -26,7 +26,7 @@ try_open (const char *name, int error, const char *text)
 {
   struct member_pass *p = NULL;
   struct member_refusal refusal = { 0 };
-  enum member_verdict v = member_open (m, name, &p, &refusal);
+  enum member_verdict v = member_open (m, name, NULL, &p, &refusal);
 
   if (v == MEMBER_REFUSE &&
       (refusal.error != error || strstr (refusal.why, text) == NULL))
@@ -89,8 +89,8 @@ set_again (struct member_pass *p)
   member_leave (m, &w.r);
 }
 
-/* A bit that is set again before its clear was written costs nothing; one that
- * is set again while the clear is being written waits for a write of its own.
+/* A bit that is set again before its clear was written costs nothing.  If it is set again
+ * while the clear is being written, it waits for a write of its own.
  */
 static void
 scene_set_after_clear (void)
@@ -148,7 +148,7 @@ scene_set_after_clear (void)
   CHECK (dirty_after_clear (other, false) == 1);
   CHECK (dirty_after_clear (other, true) == 0);
 
-  /* One that is fenced is gone too, though its door is open still. */
+  /* A fenced session counts as gone, too, though its door is still open. */
   write_to (other, 5);
   epoch = 2;
   CHECK (desire_four (2, false));
@@ -235,8 +235,8 @@ scene_restart (void)
   member_free (m);
 }
 
-/* The power goes between the writes of the two slots: what the next life says
- * must not hang on the slot that was written alone.
+/* The power fails between the writes of the two slots: the next process must not rely on
+ * the one slot that was written.
  */
 static void
 scene_stale_slot (void)
@@ -258,8 +258,8 @@ scene_stale_slot (void)
   member_free (m);
 }
 
-/* Released: dirty as a whole before the array is forgotten; whoever has a door
- * open is fenced; a foreign weftd is not obeyed before that.
+/* Released: dirty as a whole before the array is forgotten.  All sessions with an open
+ * door are fenced.  A foreign weftd is not obeyed before that.
  */
 static void
 scene_release (void)
@@ -351,9 +351,9 @@ scene_doors (void)
 
   /* A read-only pass reads, and does not write. */
   export_name (name, DOOR_DATA, 1, false, 1);
-  CHECK (member_open (m, name, &p, &refusal) == MEMBER_WAIT);
+  CHECK (member_open (m, name, NULL, &p, &refusal) == MEMBER_WAIT);
   do_actions (false);
-  CHECK (member_open (m, name, &p, &refusal) == MEMBER_GO);
+  CHECK (member_open (m, name, NULL, &p, &refusal) == MEMBER_GO);
   CHECK (!member_pass_writable (p) && member_pass_door (p) == DOOR_DATA);
   CHECK (member_admit (m, p, &r, &refusal) == MEMBER_GO);
   member_leave (m, &r);
@@ -374,12 +374,19 @@ scene_doors (void)
   member_leave (m, &r);
   try_open (name, EIO, "has failed");
   CHECK (do_actions (true) == 0);
+
+  /* Its disk is gone, too: the next process may serve what is asked. */
+  member_gone (m);
+  CHECK (member_admit (m, p, &r, &refusal) == MEMBER_REFUSE &&
+         refusal.error == ESHUTDOWN);
+  member_leave (m, &r);
+  try_open (name, ESHUTDOWN, "/dev/x");
   end_life (p);
 }
 
-/* A round stands in both slots.  It is said when it is there, not before, and never
- * less; while a fence drains, too, for a request that it waits for may wait for the
- * round.
+/* A round is stored in both slots.  It is reported once it is there, not before, and
+ * never decreases.  This holds while a fence drains, too, because a request that the
+ * fence waits for may wait for the round.
  */
 static void
 scene_round (void)
@@ -427,9 +434,9 @@ scene_round (void)
   member_free (m);
 }
 
-/* What the disk has noted is said when no slot has more: a copy of the disk may have been
- * made since the first slot was written.  Two sessions that give rounds do not undo what
- * the other has given.
+/* The disk's noted round is reported when no slot has a higher one: a copy of the disk
+ * may have been made since the first slot was written.  Two sessions that give rounds do
+ * not undo each other's.
  */
 static void
 scene_round_of_two (void)
@@ -449,7 +456,7 @@ scene_round_of_two (void)
   CHECK (member_confirmed (m)->round == 0);
   noted = UINT64_MAX;
   CHECK (member_noted (m, other, &noted, &refusal) == MEMBER_WAIT);
-  /* What comes after the question is not waited for. */
+  /* Rounds given after the question are not waited for. */
   CHECK (member_next_action (m, false, &first));
   CHECK (member_round (m, other, 8, &refusal) == MEMBER_WAIT);
   do_action (&first);
@@ -471,7 +478,7 @@ scene_round_of_two (void)
   do_actions (false);
   CHECK (member_noted (m, p, &later, &refusal) == MEMBER_GO && later == 0);
 
-  /* Who is fenced is told nothing. */
+  /* A fenced session gets no answer. */
   wish.min_epoch = 4;
   CHECK (desire ());
   later = UINT64_MAX;
@@ -481,9 +488,9 @@ scene_round_of_two (void)
   end_life (p);
 }
 
-/* Several sessions write at the same time.  A bit stands as long as one of them claims
- * it; a session that connects anew has its claims still; and what is settled by one
- * stays of another that lives.
+/* Several sessions write at the same time.  A bit stays as long as one of them claims it.
+ * A session that connects again keeps its claims.  If one session settles, the claims of
+ * another live session stay.
  */
 static void
 scene_claims_of_two (void)
@@ -546,8 +553,8 @@ scene_round_of_joiner (void)
   member_free (m);
 }
 
-/* More sessions than are told apart: the bits of a forgotten one are nobody's,
- * and stay.
+/* There are more sessions than the member tells apart: the bits of a forgotten one belong
+ * to no session, and stay.
  */
 static void
 scene_many_sessions (void)
@@ -605,8 +612,8 @@ shut_one (uint64_t number, uint64_t session, uint64_t e)
   member_check (m);
 }
 
-/* What is open is shut, what runs has ended before that is said, and no door opens; the
- * other session goes on.
+/* An ended session's open door is shut, its running requests end before the end is
+ * confirmed, and no door opens.  The other session goes on.
  */
 static void
 scene_shut (void)
@@ -648,17 +655,17 @@ scene_shut (void)
   member_clear (m, p2, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
   CHECK (member_dirty_extents (m) == 1);
 
-  /* The same again, and one that is not here, need nobody to leave. */
+  /* A repeated order, and one for a session that is not here, wait for no request. */
   shut_one (7, 1, 1);
   shut_one (8, 9, 1);
   CHECK (member_over_done (m) == 8 && member_settled (m));
   CHECK (m->over_count == 2);
 
-  /* Another weftd counts anew. */
+  /* Another weftd counts from its own start. */
   shut_one (3, 1, 1);
   CHECK (member_over_done (m) == 3 && m->over_count == 2);
 
-  /* All tokens of this epoch open nothing more; what is open stays so. */
+  /* All tokens of this epoch open nothing further; open doors stay open. */
   shut_one (4, 0, 1);
   export_name (name, DOOR_DATA, 3, true, 1);
   try_open (name, ESHUTDOWN, "is over");
@@ -677,7 +684,7 @@ scene_shut (void)
   member_free (m);
 }
 
-/* The second of two is said while the requests of the first still leave. */
+/* The second of two ends is ordered while the requests of the first still leave. */
 static void
 scene_shut_twice (void)
 {
@@ -725,8 +732,8 @@ scene_shut_many (void)
 
 /* ---- Another key ---- */
 
-/* Who had the former key could have any epoch: no gate shuts that door.  What runs has
- * ended before the epoch is confirmed that came with the key.
+/* A holder of the former key could claim any epoch, so no gate shuts that door.  Its
+ * running requests end before the epoch that came with the key is confirmed.
  */
 static void
 scene_rekeyed (void)
@@ -768,7 +775,7 @@ scene_rekeyed (void)
   token_mint (&t, other, text);
   snprintf (name, sizeof name, "data/%s", text);
   member_close (m, p);
-  CHECK (member_open (m, name, &p, &refusal) == MEMBER_GO);
+  CHECK (member_open (m, name, NULL, &p, &refusal) == MEMBER_GO);
   CHECK (ask (p, &w, 5, 1) != MEMBER_REFUSE);
   member_leave (m, &w.r);
   member_close (m, thief);

@@ -1,6 +1,7 @@
 /* test-member-short.c: a member whose disk refuses writes of the header for the moment.
- * Whatever is torn by that, and wherever the power goes then, nothing that was durable is
- * lost; what needs the header is refused, and all goes on when there is room.
+ * Even if a write is torn, and wherever the power fails then, no durable data is lost.
+ * Requests that need the header are refused, and the member resumes when there is
+ * room.
  */
 
 #include <config.h>
@@ -17,7 +18,7 @@ static struct member_pass *p;
 static uint64_t next_round, durable_round;
 static struct bad_list durable_list;
 
-/* What others may count on from now on. */
+/* The state that others may rely on from now on. */
 static void
 note_durable (void)
 {

@@ -67,7 +67,7 @@ open_newest (uint64_t session, uint64_t *pass_epoch)
     *pass_epoch = newest;
     export_name (name, DOOR_DATA, session, true, *pass_epoch);
     pthread_mutex_lock (&lock);
-    while ((v = member_open (m, name, &pass, &refusal)) == MEMBER_WAIT)
+    while ((v = member_open (m, name, NULL, &pass, &refusal)) == MEMBER_WAIT)
       act_or_wait ();
     pthread_mutex_unlock (&lock);
   } while (v == MEMBER_REFUSE); /* fenced meanwhile */

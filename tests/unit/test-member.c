@@ -1,7 +1,6 @@
-/* test-member.c: walks the member engine through random orders of everything
- * that may happen to it.  After each step the promises of member.h (I1 to I4)
- * are held against the disk and against a model that knows only who wrote and
- * cleared what.
+/* test-member.c: walks the member engine through random orders of all its events.  After
+ * each step the promises of member.h (I1 to I4) are compared with the disk and with a
+ * model that knows only which session wrote and cleared each extent.
  */
 
 #include <config.h>
@@ -41,7 +40,7 @@ hot (unsigned i)
   return at[i];
 }
 
-/* What is dirty, by the model: bit s: session s wrote; bit 7: nobody's. */
+/* The model's dirty extents: bit s: session s wrote; bit 7: no live session's. */
 #define NOBODYS 0x80
 static uint8_t dirty[HOT];
 
@@ -90,8 +89,8 @@ check_world (void)
   for (int i = 0; i < REQUESTS; i++)
     if (requests[i].state == RUNNING)
       CHECK (requests[i].pass->epoch >= sb->min_epoch);
-  /* I1 for all that runs, not only as it starts; and what was written stays
-   * dirty on the disk until it was cleared (I3).
+  /* I1 holds for all running requests, not only at their start; and a written extent
+   * stays dirty on the disk until it was cleared (I3).
    */
   for (unsigned h = 0; h < HOT; h++) {
     bool needed = dirty[h] != 0;
@@ -152,7 +151,7 @@ step_open (void)
   if (p->pass || e == 0)
     return;
   export_name (name, DOOR_DATA, 100 + session, true, e);
-  v = member_open (m, name, &p->pass, &refusal);
+  v = member_open (m, name, NULL, &p->pass, &refusal);
   if (v == MEMBER_GO) {
     CHECK (e >= member_confirmed (m)->min_epoch);
     CHECK (member_confirmed (m)->served_epoch >= e);
@@ -332,7 +331,7 @@ drop_all (void)
   }
 }
 
-/* Whatever the map has now is nobody's. */
+/* The bits now in the map belong to no session. */
 static void
 start_walk (void)
 {

@@ -1,4 +1,4 @@
-/* test-networks.c: the networks that a CA signs addresses of (server/ca-networks.c); the
+/* test-networks.c: the networks that a CA signs addresses of (server/pki/ca-networks.c); the
  * host's interfaces are made up here.
  */
 
@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/ca.h"
+#include "server/pki/ca-networks.h"
 
 /* ---- Interfaces. ---- */
 
 struct interface {
-  const char *address, *mask; /* mask NULL: none is told */
+  const char *address, *mask; /* mask NULL: unknown */
   unsigned flags;
 };
 
@@ -152,7 +152,7 @@ test_interfaces (void)
   ca_networks_usual (&none);
   memcpy (interfaces, some, sizeof some);
   ca_networks_usual (&n);
-  /* What is there already is not there twice, and loopback is in any CA. */
+  /* A network that is there already is not added twice, and loopback is in any CA. */
   assert (n.count == none.count + 3);
   check (&n, "203.0.113.64", "203.0.113.63");
   check (&n, "203.0.113.127", "203.0.113.128");

@@ -1,4 +1,5 @@
-/* test-one-host.c: what libblkid finds on a disk, and whether two hosts destroy it.
+/* test-one-host.c: the signatures that libblkid finds on a disk, and whether two hosts
+ * would destroy it.
  *
  * The signatures are the least that libblkid believes; tests/integration has real ones.
  */
@@ -17,7 +18,7 @@
 #define BYTES (16 << 20)
 
 struct signature {
-  const char *text; /* as it is told; NULL: hosts may share it */
+  const char *text; /* the reported type; NULL: hosts may share it */
   unsigned offset;
   const char *bytes;
   unsigned size;

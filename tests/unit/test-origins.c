@@ -1,5 +1,5 @@
-/* test-origins.c: what weftd bounds or counts for a caller whom nobody knows, it does by
- * the address; of IPv6 by the network, for a host has as many addresses as it likes.
+/* test-origins.c: weftd bounds and counts unknown callers by their address; by the
+ * network for IPv6, because a host can have any number of addresses.
  */
 
 #include <config.h>
@@ -95,6 +95,15 @@ test_audit (void)
   assert (has_line (THEIRS));
 }
 
+static unsigned
+take (const char *address, const char *user, const char *device,
+      uint64_t now_ms)
+{
+  const struct limit_caller c = { address, user, device };
+
+  return limit_take (&c, now_ms);
+}
+
 /* A password's tries, of each of many users. */
 static void
 test_passwords (void)
@@ -102,15 +111,46 @@ test_passwords (void)
   char user[16];
   unsigned tried = 0;
 
-  for (; limit_take (ours (tried), "ann", 1) == 0; tried++)
+  for (; take (ours (tried), "ann", NULL, 1) == 0; tried++)
     assert (tried < 100);
   assert (tried == 5);
-  assert (limit_take (THEIRS, "ann", 1) == 0);
+  assert (take (THEIRS, "ann", NULL, 1) == 0);
   do
     snprintf (user, sizeof user, "u%u", tried++);
-  while (tried < 100 && limit_take (ours (tried), user, 1) == 0);
+  while (tried < 100 && take (ours (tried), user, NULL, 1) == 0);
   assert (tried < 100);
-  assert (limit_take (THEIRS, user, 1) == 0);
+  assert (take (THEIRS, user, NULL, 1) == 0);
+}
+
+/* Strangers use up what strangers have, of the user and of the address; a device uses up
+ * its own, and waits for nobody else.
+ */
+static void
+test_devices (void)
+{
+  const struct limit_caller one = { THEIRS, "eve", "one" };
+  char address[16];
+  unsigned tried = 0;
+
+  for (; tried < 100; tried++) {
+    snprintf (address, sizeof address, "192.0.2.%u", tried);
+    if (take (address, "eve", NULL, 1) > 0)
+      break;
+  }
+  assert (tried == 40);
+  while (take (THEIRS, "eve", NULL, 1) == 0 || take (THEIRS, "u", NULL, 1) == 0)
+    assert (tried++ < 100);
+  /* A right login costs nothing. */
+  for (unsigned i = 0; i < 20; i++) {
+    assert (limit_take (&one, 1) == 0);
+    limit_give_back (&one, 1);
+  }
+  for (unsigned i = 0; i < 5; i++)
+    assert (limit_take (&one, 1) == 0);
+  assert (limit_take (&one, 1) == 30);
+  assert (take (THEIRS, "eve", "two", 1) == 0);
+  assert (limit_take (&one, 30001) == 0);
+  assert (limit_take (&one, 30001) == 30);
 }
 
 /* ---- Connections. ---- */
@@ -165,6 +205,7 @@ main (void)
   test_log ();
   test_audit ();
   test_passwords ();
+  test_devices ();
   test_connections ();
   return 0;
 }

@@ -1,6 +1,6 @@
-/* test-pull.c: how a joining member fetches what it lacks: what is asked of whom, in
- * which order, and what is done again.  The member engine is the real one; its disk
- * and the sources are what the scenes here make of them.
+/* test-pull.c: how a joining member fetches its missing data: which source gets which
+ * request, in which order, and what is repeated.  The member engine is the real one; the
+ * scenes play its disk and the sources.
  */
 
 #include <config.h>
@@ -24,7 +24,7 @@ static bool linked[ARRAY_MEMBERS_MAX];  /* the director's connections */
 static bool reaches[ARRAY_MEMBERS_MAX]; /* the workers' */
 static uint8_t peers_map;               /* of every source */
 
-/* What the sources answer; NULL: all is data, and can be read. */
+/* The sources' answers; NULL: all is data, and can be read. */
 static int (*answer) (struct copy_request *r);
 
 /* ---- The member ---- */
@@ -127,7 +127,7 @@ act (enum pull_task_kind kind, enum copy_result r)
   done (r);
 }
 
-/* What was copied becomes stable. */
+/* Copied data becomes stable. */
 static void
 flush_all (void)
 {
@@ -211,7 +211,7 @@ copy_one (void)
   return give_back (0);
 }
 
-/* No extent is left; what was copied becomes stable. */
+/* No extent is left; copied data becomes stable. */
 static void
 finish (void)
 {
@@ -239,7 +239,7 @@ test_whole (void)
   end ();
 }
 
-/* The mark is from before the flush: what is copied meanwhile is not stable. */
+/* The mark is from before the flush: data copied meanwhile is not stable. */
 static void
 test_copied_meanwhile (void)
 {
@@ -257,8 +257,8 @@ test_copied_meanwhile (void)
   end ();
 }
 
-/* What came from a source that was connected anew since is not known to be flushed
- * by the next flush.
+/* Data from a source that has reconnected since then does not count as flushed by the
+ * next flush.
  */
 static void
 test_new_life (void)
@@ -277,8 +277,8 @@ test_new_life (void)
   end ();
 }
 
-/* What was copied, and is not stable, is copied again when its source is gone, or is
- * none any more.
+/* Copied data that is not stable is copied again when its source is gone, or is no source
+ * any longer.
  */
 static void
 test_source_gone (void)
@@ -374,7 +374,7 @@ test_new_run (void)
   obey (true);
   CHECK (member_join_run (m) > run && pull_cancelled (p, run));
   CHECK (idle () && !next (1));
-  work (0); /* which had been written when it was told */
+  work (0); /* which had been written when it got the order */
   give_back (0);
   gather ();
   t += 2000;
@@ -384,7 +384,7 @@ test_new_run (void)
   end ();
 }
 
-/* A late order, of a joining that was begun anew since, is not carried out. */
+/* A late order, from before the joining began again, is not carried out. */
 static void
 test_old_order (void)
 {
@@ -415,7 +415,7 @@ test_paused (void)
   CHECK (!next (1) && !pull_cancelled (p, worker[0].run));
   work (0);
   CHECK (give_back (0) && !next (0) && idle ());
-  t += 2000; /* what there is becomes stable nevertheless */
+  t += 2000; /* data copied so far becomes stable nevertheless */
   flush_all ();
   order.paused = false;
   obey (true);
@@ -424,7 +424,7 @@ test_paused (void)
   end ();
 }
 
-/* No write is held for an extent that nobody is going to copy. */
+/* A write is held only for an extent that will be copied. */
 static void
 test_rest (void)
 {
@@ -480,7 +480,7 @@ refuses (struct copy_request *r)
   return ESHUTDOWN;
 }
 
-/* Who waits says for whom, once, and tries again after a second. */
+/* A waiting copy names the member that it waits for, once, and retries after a second. */
 static void
 test_fault (void)
 {
@@ -605,7 +605,7 @@ test_bad (void)
   end ();
 }
 
-/* One that can't even flush has failed: nothing is bad because of it. */
+/* A source that can't even flush has failed: no range counts as bad because of it. */
 static void
 test_failed_source (void)
 {
@@ -618,7 +618,7 @@ test_failed_source (void)
   end ();
 }
 
-/* What can't be noted as bad is to do again. */
+/* A bad range that can't be noted must be copied again. */
 static void
 test_no_room (void)
 {

@@ -45,7 +45,7 @@ test_busy (void)
     assert (pulse_look (&p, ms, ms / 2000) < HUNG_MS);
 }
 
-/* The process stood still: that is not the disk's silence. */
+/* The process was stopped: that is not the disk's silence. */
 static void
 test_stood_still (void)
 {

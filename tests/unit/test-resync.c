@@ -19,7 +19,7 @@ static enum member_state states[ARRAY_MEMBERS_MAX];
 static uint8_t bits[ARRAY_MEMBERS_MAX][MAP_BYTES];
 static uint64_t reach[ARRAY_MEMBERS_MAX];
 static uint64_t data_bytes;         /* of each member */
-static struct array_range range[4]; /* what is to be done; none: all */
+static struct array_range range[4]; /* the ranges to resynchronize; none: all */
 static unsigned ranges;
 
 /* All members are in-sync, have seen as much, and have no bits. */
@@ -239,7 +239,7 @@ test_newest (void)
   want (RESYNC_FLUSH);
   resync_free (r);
 
-  /* One that was not asked, and is in-sync by now, is the last to be read. */
+  /* A member that was not asked and is in-sync by now is read last. */
   memset (reach, 0, sizeof reach);
   states[0] = MEMBER_OUT;
   states[1] = MEMBER_IN_SYNC;
@@ -268,7 +268,7 @@ test_load_again (void)
   }
   want_over (ETIMEDOUT, false);
 
-  /* What was read before counts no more. */
+  /* Earlier reads do not count any longer. */
   begin (RESYNC_AT_ATTACH, 1);
   act_of (RESYNC_MAP, 1, EIO);
   act_of (RESYNC_LOST, 1, 0);
@@ -288,7 +288,7 @@ test_load_again (void)
   want_over (ESHUTDOWN, false);
 }
 
-/* What can't be read is halved; a block is read elsewhere, what is beside it
+/* An unreadable piece is halved; a bad block is read elsewhere, and the data beside it is
  * not. */
 static void
 test_next_copy (void)
@@ -313,7 +313,7 @@ test_next_copy (void)
   copy_whole (KiB (16), BLOCK, 0);
   resync_free (r);
 
-  /* weftd can't be told: nothing is written over what may be newer. */
+  /* weftd can't be reached: data that may be newer is not overwritten. */
   begin (RESYNC_AT_ATTACH, 3);
   read_from (0, KiB (16), 2, EIO);
   read_from (0, KiB (8), 2, EIO);
@@ -323,7 +323,7 @@ test_next_copy (void)
   want_over (ESHUTDOWN, false);
 }
 
-/* One that is as new is read as a whole. */
+/* A copy that is as new is read as a whole. */
 static void
 test_copy_as_new (void)
 {
@@ -352,7 +352,7 @@ test_errors (void)
   act (RESYNC_READ, ESHUTDOWN);
   want_over (ESHUTDOWN, false);
 
-  /* It is no matter of a place that can't be read. */
+  /* The error does not come from an unreadable place. */
   begin (RESYNC_AT_ATTACH, 2);
   act (RESYNC_READ, 0);
   act (RESYNC_WRITE, EIO);
@@ -420,7 +420,8 @@ test_bad (void)
   const struct resync_place *bad;
   size_t count;
 
-  /* Members are told when the rest is stable, and before the bits fall. */
+  /* Members hear of bad blocks when the rest is stable, and before the bits are
+   * cleared. */
   begin_bad ();
   copy_with_a_bad_block (true, EIO);
   copy_with_a_bad_block (false, 0);
@@ -446,7 +447,7 @@ test_bad (void)
   want_over (0, false);
 }
 
-/* A third copy is not there, or has joined since: two are told. */
+/* A third copy is not there, or has joined since: two members hear of it. */
 static void
 test_bad_of_those_in_sync (void)
 {
@@ -554,22 +555,18 @@ test_end (void)
 }
 
 static void
-set_part (uint64_t offset, uint64_t length)
+set_range (uint64_t offset, uint64_t length)
 {
   range[0] = (struct array_range) { offset, length };
   ranges = length > 0;
 }
 
-/* raid-10: an extent of member 0 or 2 has eight units of 512 KiB, every other one of the
- * array's first sixteen, and so on.  Ours are 12 to 47: the second and the third extent
- * have nothing else.  What others have left elsewhere is not copied, and stays.
- */
+/* The resync of a part at its attach clears no bit, even of an extent with nothing else. */
 static void
 test_part (void)
 {
   configure (LAYOUT_RAID10, 4, KiB (512), MiB (16));
-  CHECK (l.size == MiB (32));
-  set_part (12 * KiB (512), 36 * KiB (512));
+  set_range (12 * KiB (512), 36 * KiB (512));
   for (unsigned x = 0; x < 4; x++) {
     set_bit (0, x);
     set_bit (2, x);
@@ -579,36 +576,12 @@ test_part (void)
     copy_whole (u * KiB (512), KiB (512), 0);
   act (RESYNC_FLUSH, 0);
   want_settled (0, 0, 0);
-  want_settled (0, MiB (4), MiB (8));
-  want_settled (2, MiB (4), MiB (8));
   want_over (0, true);
-
-  /* Nothing of ours is dirty. */
-  memset (bits, 0, sizeof bits);
-  set_bit (1, 3);
-  begin (RESYNC_AT_ATTACH, 4);
-  act (RESYNC_FLUSH, 0);
-  want_settled (0, 0, 0);
-  want_over (0, true);
-
-  /* At the end: only our own claims, where anybody else may write. */
-  set_bit (1, 1);
-  set_bit (1, 2);
-  begin (RESYNC_AT_END, 4);
-  act_of (RESYNC_OPEN, 1, 0);
-  want_of (RESYNC_SEND, 1);
-  CHECK (a.count == 2);
-  CHECK (a.records[0].kind == BATCH_SETTLE && a.records[0].offset == MiB (4) &&
-         a.records[0].length == MiB (8));
-  CHECK (a.records[1].kind == BATCH_CLEAR && a.records[1].offset == MiB (12) &&
-         a.records[1].length == MiB (4));
-  done (0);
-  act_of (RESYNC_CLOSE, 1, 0);
-  want_over (0, true);
-  set_part (0, 0);
+  set_range (0, 0);
 }
 
-/* What lies in ranges of any kind, in pieces that can be halved; and no bit falls. */
+/* Orphaned ranges of any length are copied, in pieces that can be halved; and no bit is
+ * cleared. */
 static void
 test_orphans (void)
 {
@@ -640,16 +613,16 @@ test_orphans (void)
   bits[1][0] = 0;
   begin (RESYNC_OF_ORPHANS, 2);
   want_over (0, true);
-  set_part (0, 0);
+  set_range (0, 0);
 }
 
-/* A block that no copy can be read of is told; not a part of one. */
+/* A block that can't be read in any copy is reported; a part of one is not. */
 static void
 test_bad_orphans (void)
 {
   for (unsigned whole = 0; whole < 2; whole++) {
     configure (LAYOUT_RAID1, 2, KiB (16), MiB (4));
-    set_part (KiB (4), whole ? KiB (8) : KiB (2));
+    set_range (KiB (4), whole ? KiB (8) : KiB (2));
     set_bit (0, 0);
     begin (RESYNC_OF_ORPHANS, 2);
     for (unsigned again = 0; again < 2; again++) {
@@ -669,10 +642,10 @@ test_bad_orphans (void)
     }
     want_over (0, whole);
   }
-  set_part (0, 0);
+  set_range (0, 0);
 }
 
-/* The end of one who shares by leases: what the dead have left stays. */
+/* The end of a session that shares by leases: dirty extents of dead sessions stay. */
 static void
 test_end_of_leases (void)
 {
@@ -751,12 +724,12 @@ choose (void)
   }
   if (test_random (2))
     states[test_random (l.members)] = MEMBER_OUT;
-  set_part (0, 0);
+  set_range (0, 0);
   if (test_random (2)) {
     uint64_t first = test_random (l.size / l.unit);
 
-    set_part (first * l.unit,
-              (1 + test_random (l.size / l.unit - first)) * l.unit);
+    set_range (first * l.unit,
+               (1 + test_random (l.size / l.unit - first)) * l.unit);
   }
   mode = test_random (2) ? RESYNC_AT_ATTACH : RESYNC_OF_ORPHANS;
   if (mode == RESYNC_OF_ORPHANS)
@@ -777,23 +750,6 @@ ours (uint64_t offset)
     in |= offset >= range[i].offset &&
           offset < range[i].offset + range[i].length;
   return in;
-}
-
-/* Nothing of others is there. */
-static bool
-all_ours (unsigned member, uint64_t offset, uint64_t length)
-{
-  bool all = true;
-
-  for (uint64_t at = 0; at < l.size; at += l.unit) {
-    struct layout_piece p;
-
-    layout_map (&l, at, l.unit, &p);
-    for (unsigned c = 0; c < p.copies; c++)
-      all &= p.copy[c].member != member || p.copy[c].offset < offset ||
-             p.copy[c].offset >= offset + length || ours (at);
-  }
-  return all;
 }
 
 static bool
@@ -850,7 +806,7 @@ run (bool *settled)
     case RESYNC_SETTLED:
       for (uint64_t at = 0; at < a.length; at += EXTENT_BYTES) {
         CHECK (has_bit (a.member, a.offset + at));
-        CHECK (all_ours (a.member, a.offset + at, EXTENT_BYTES));
+        CHECK (mode == RESYNC_AT_ATTACH && ranges == 0);
         fallen[a.member] += 1;
       }
       break;
@@ -898,9 +854,8 @@ check (bool settled)
     unsigned fall = 0;
 
     for (uint64_t at = 0; at < data_bytes; at += EXTENT_BYTES)
-      fall += mode == RESYNC_AT_ATTACH && settled &&
-              states[m] == MEMBER_IN_SYNC && has_bit (m, at) &&
-              all_ours (m, at, EXTENT_BYTES);
+      fall += mode == RESYNC_AT_ATTACH && ranges == 0 && settled &&
+              states[m] == MEMBER_IN_SYNC && has_bit (m, at);
     CHECK (fallen[m] == fall);
   }
 }

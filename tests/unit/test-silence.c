@@ -1,7 +1,7 @@
 /* test-silence.c: how long may a member keep silent?  The comparison of Redbud's
  * Figure 10 for members of an array: ways to decide that, against loads that change.
  *
- *   test-silence                 Weft's way does what docs/PERFORMANCE.md says of it
+ *   test-silence                 Weft's way does what docs/measurements/2026-11-28-silence.md says
  *   test-silence RUNS [LOAD]     the tables, for loads with LOAD in their name
  *
  * There is one member, and clients that ask it for four things at a time.  How long
@@ -26,7 +26,7 @@
 #include <string.h>
 
 #include "array/array.h"
-#include "base/alloc.h"
+#include "base/spares.h"
 #include "base/bytes.h"
 #include "base/timeout.h"
 #include "member/pulse.h"
@@ -50,9 +50,9 @@ struct load {
   const char *name;
   uint64_t calm_ms, peak_ms; /* how long requests take */
   uint64_t rise_ms;          /* so long it takes from one to the other */
-  uint64_t still_ms; /* instead: everything stands still for so long ... */
-  uint64_t every_ms; /* ... so often */
-  bool strange;      /* there was no calm */
+  uint64_t still_ms;         /* instead: everything is frozen for so long ... */
+  uint64_t every_ms;         /* ... so often */
+  bool strange;              /* there was no calm */
 };
 
 static const struct load loads[] = {
@@ -95,7 +95,7 @@ answer_time (const struct load *l)
 
 /* ---- Ways ---- */
 
-/* What is expected now, of what was seen of late. */
+/* The expected time now, from recent observations. */
 static uint64_t
 expect_max (const struct timeout *t, uint64_t now_ns)
 {
@@ -165,7 +165,7 @@ struct world {
 };
 static struct world w;
 
-/* What the member is asked, and will answer. */
+/* A request to the member, and its answer. */
 struct event {
   struct event *next;
   struct array_io *io; /* of the engine */
@@ -210,7 +210,7 @@ ask (struct array_io *io, bool sign)
   uint64_t at = sign && !w.shares ? now + MS : answer_time (w.load);
   struct event *e = alloc_zeroed (sizeof *e);
 
-  /* What a member that hangs was asked is only given back. */
+  /* Requests to a hanging member are only given back. */
   *e = (struct event) { .io = io,
                         .sign = sign,
                         .sent_ns = now,
@@ -485,8 +485,8 @@ table (bool shares)
   printf ("\n");
 }
 
-/* What is promised: whatever the load does, nobody is given up who lives, unless his
- * whole host is silent for longer than the pause of a member that hangs.
+/* The promise: under any load, no live member is given up, unless its whole host is
+ * silent for longer than the pause of a hanging member.
  */
 static void
 check (void)

@@ -12,7 +12,7 @@
 
 #include <sqlite3.h>
 
-#include "server/store.h"
+#include "server/store/store-internal.h"
 
 static const struct {
   int code;
@@ -51,12 +51,12 @@ main (void)
       fprintf (stderr, "%d: %s\n", cases[i].code, advice);
       return 1;
     }
-    /* What the system says of room is true, whatever SQLite makes of it. */
+    /* The system's error about room is right, whatever SQLite makes of it. */
     assert (strstr (store_advice (cases[i].code, ENOSPC), "make room"));
     assert (strstr (store_advice (cases[i].code, EDQUOT), "make room"));
   }
-  /* All there are, also those that come later: something is said of each, and nobody is
-   * told to restore what is not damaged.
+  /* Every code, including those of later versions: each gets advice, and no user is
+   * advised to restore an undamaged database.
    */
   for (int code = 1; code < 256; code++) {
     bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB ||
@@ -65,8 +65,8 @@ main (void)
     assert (strlen (store_advice (code, 0)) > 20);
     assert ((strstr (store_advice (code, 0), "--restore") != NULL) == damaged);
   }
-  store_room ("/", text, sizeof text); /* whatever there is */
-  store_room ("/nowhere", text, sizeof text);
+  store_advice_room ("/", text, sizeof text); /* any advice will do */
+  store_advice_room ("/nowhere", text, sizeof text);
   assert (text[0] == '\0');
   return 0;
 }

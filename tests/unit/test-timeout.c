@@ -37,7 +37,7 @@ test_steady (void)
   CHECK (timeout_allowed (&t, now, 100 * MS, 200 * MS) == 200 * MS);
   CHECK (timeout_answers (&t, now) >= 4500 &&
          timeout_answers (&t, now) <= 5000);
-  /* What is older than all windows is forgotten. */
+  /* Observations older than all windows are forgotten. */
   now += (TIMEOUT_WINDOWS + 1) * TIMEOUT_WINDOW_NS;
   CHECK (timeout_predict (&t, now) == 0 && timeout_answers (&t, now) == 0);
   timeout_note (&t, now, 5 * MS);

@@ -19,6 +19,14 @@ random_token (void)
   test_random_bytes (t.member, 16);
   t.writable = test_random (2);
   t.epoch = test_random (4) ? test_random (100) : test_random (EPOCH_MAX + 1);
+  t.joins = test_random (2);
+  t.place = t.joins ? test_random (ARRAY_MEMBERS_MAX) : 0;
+  if (test_random (2))
+    for (unsigned i = 0, n = 1 + test_random (NAME_BYTES_MAX); i < n; i++)
+      t.node[i] = i ? "abz019-"[test_random (7)] : 'n';
+  if (t.node[0] && test_random (2))
+    for (unsigned i = 0, n = 1 + test_random (NAME_BYTES_MAX); i < n; i++)
+      t.process[i] = i ? "abz019-"[test_random (7)] : '0';
   return t;
 }
 
@@ -54,6 +62,9 @@ test_round_trip (void)
            memcmp (out.member, t.member, 16) == 0);
     CHECK (out.session == t.session && out.writable == t.writable &&
            out.epoch == t.epoch);
+    CHECK (out.joins == t.joins && out.place == t.place &&
+           strcmp (out.node, t.node) == 0 &&
+           strcmp (out.process, t.process) == 0);
     key[test_random (KEY_BYTES)] ^= 1 << test_random (8);
     refused (text, key);
   }
@@ -171,6 +182,34 @@ main (void)
   test_made_up ("1." U "-" U "." S ".rw.7");
   test_made_up ("1.00112233445566778899AABBCCDDEEFF." U "." S ".rw.7");
 
+  test_made_up ("1." U "." U "." S ".ro.7.-.-");
+  test_made_up ("1." U "." U "." S ".ro.7.3.n1");
+  test_made_up ("2." U "." U "." S ".ro.7");
+  test_made_up ("2." U "." U "." S ".ro.7.-.-");
+  test_made_up ("2." U "." U "." S ".ro.7.3");
+  test_made_up ("2." U "." U "." S ".ro.7.3.");
+  test_made_up ("2." U "." U "." S ".ro.7.03.n1");
+  test_made_up ("2." U "." U "." S ".ro.7.-3.n1");
+  test_made_up ("2." U "." U "." S ".ro.7.128.n1");
+  test_made_up ("2." U "." U "." S ".ro.7.1000.n1");
+  test_made_up ("2." U "." U "." S ".ro.7.3.N1");
+  test_made_up ("2." U "." U "." S ".ro.7.3.n1.");
+  test_made_up ("2." U "." U "." S ".ro.7.3.n1.n2");
+  test_made_up ("1." U "." U "." S ".ro.7.3.n1.d");
+  test_made_up ("2." U "." U "." S ".ro.7.3.n1.d");
+  test_made_up ("3." U "." U "." S ".ro.7");
+  test_made_up ("3." U "." U "." S ".ro.7.3.n1");
+  test_made_up ("3." U "." U "." S ".ro.7.3.n1.");
+  test_made_up ("3." U "." U "." S ".ro.7.3.n1.D");
+  test_made_up ("3." U "." U "." S ".ro.7.3.n1.d.");
+  test_made_up ("3." U "." U "." S ".ro.7.3.n1.d.e");
+  test_made_up (
+    "3." U "." U "." S ".ro.7.3.n1."
+    "d234567890123456789012345678901234567890123456789012345678901234");
+  test_made_up (
+    "2." U "." U "." S ".ro.7.3."
+    "n234567890123456789012345678901234567890123456789012345678901234");
+
   /* The text of one token, so that the format does not change unnoticed. */
   memset (&t, 0, sizeof t);
   memset (t.array, 0xaa, 16);
@@ -184,5 +223,19 @@ main (void)
                   "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb.0000000000001234.rw.42.",
                   91) == 0);
   CHECK (token_verify (text, key, &t, &why) == 0);
+  t.joins = true;
+  t.writable = false;
+  t.place = 3;
+  strcpy (t.node, "n-1");
+  token_mint (&t, key, text);
+  CHECK (strncmp (text,
+                  "2.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa."
+                  "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb.0000000000001234.ro.42."
+                  "3.n-1.",
+                  97) == 0);
+  strcpy (t.process, "a-1");
+  token_mint (&t, key, text);
+  CHECK (strncmp (text, "3.aaaa", 6) == 0);
+  CHECK (strncmp (text + 84, ".ro.42.3.n-1.a-1.", 17) == 0);
   return 0;
 }

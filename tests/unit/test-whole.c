@@ -1,8 +1,8 @@
 /* test-whole.c: no read finds half of a write.
  *
- * The disk is memory.  What is asked of it is done in two halves, which meet in the
- * middle of a sector, and between them each thread does what the scene wants.  All of a
- * sector is one number; a sector is torn if it has two.
+ * The disk is memory.  Each request is done in two halves, which meet in the middle of a
+ * sector; between them each thread does what the scene wants.  A whole sector has one
+ * number; a sector is torn if it has two.
  */
 
 #include <config.h>
@@ -233,8 +233,8 @@ read_it (void *unused)
   return NULL;
 }
 
-/* Writes are under way for long: who reads there waits for the last of them, and nobody
- * else waits.
+/* Writes are under way for long.  A reader of these places waits for the last of them,
+ * and no other request waits.
  */
 static void
 test_under_way (void)
@@ -268,7 +268,7 @@ test_errors (void)
   error = EIO;
   assert (whole_read (FD, buf, sizeof buf, DISK_AT) == EIO);
   assert (whole_write (FD, buf, sizeof buf, DISK_AT, 0) == EIO);
-  /* What has failed is over. */
+  /* A failed write is over. */
   error = 0;
   put (2, 0, MiB (2), 0);
   assert (get (0, MiB (2)) == 2);
@@ -354,7 +354,7 @@ test_many (void)
 int
 main (void)
 {
-  alarm (100); /* who waits for ever is ended */
+  alarm (100); /* a request that would wait for ever is ended */
   test_random_start ();
   test_overtaken ();
   test_turn ();

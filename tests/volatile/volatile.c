@@ -6,9 +6,9 @@
  * it back, as a power cut would.  WEFT_VOLATILE is a pattern (fnmatch) of the
  * files.
  *
- * A log is a row of records, in this machine's byte order.  A sync ends with a
- * record of its own, which says how much of the log it covers: what is written
- * while it runs is in doubt.
+ * A log is a row of records, in this machine's byte order.  A sync ends with a record of
+ * its own, which says how much of the log it covers: bytes written while it runs are in
+ * doubt.
  */
 
 #define _GNU_SOURCE 1
@@ -30,7 +30,7 @@
 #define PATH_BYTES 4096
 
 enum kind {
-  WRITTEN = 1, /* `length` bytes at `offset`; those that stood there follow */
+  WRITTEN = 1, /* `length` bytes at `offset`; the old ones follow */
   ZEROES = 2,  /* the same, but zeroes stood there, and nothing follows */
   STABLE = 3,  /* written, and stable at once */
   SYNCED = 4,  /* all records before byte `offset` of the log are stable */

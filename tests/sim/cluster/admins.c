@@ -1,4 +1,4 @@
-/* admins.c: what administrators do while things go wrong. */
+/* admins.c: administrators' actions while faults happen. */
 
 #include <config.h>
 
@@ -49,8 +49,10 @@ static struct disk *
 some_disk (void)
 {
   const struct cluster_array_record *a = store_array ();
+  unsigned first = sim_below (w.roles);
 
-  for (unsigned i = 0; i < w.roles; i++) {
+  for (unsigned n = 0; n < w.roles; n++) {
+    unsigned i = (first + n) % w.roles;
     struct disk *d = &w.disk[i];
     bool used = w.member[i].proc.life == 0 || disk_holder (d->uuid) != i;
 
@@ -110,12 +112,11 @@ admin_join (void)
   const struct cluster_array_record *a = store_array ();
 
   for (unsigned m = 0; m < w.layout.members; m++)
-    if (a->member[m].held && !w.old_database)
+    if ((a->member[m].held || a->member[m].slow) && !w.old_database)
       ask (CALL_JOIN, m, NULL);
 }
 
-/* The members of a node are to move, or no more; its spares' time is to stand
- * still.
+/* The node's members must move, or no longer; the time of its spares stops or goes on.
  */
 static void
 tell_node (enum call_kind kind, unsigned number, bool on)
@@ -146,11 +147,28 @@ admin_maintain (void)
   tell_node (CALL_MAINTAIN, 1 + sim_below (w.config.hosts), sim_chance (50));
 }
 
-/* Nodes and members are as ever in the end. */
+/* A member that was given up by an import, and whose disk has not come, gets another. */
+static void
+replace_nobody (void)
+{
+  const struct cluster_array_record *a = store_array ();
+  struct disk *d = some_disk ();
+
+  for (unsigned m = 0; d && m < w.layout.members; m++)
+    if (disk_holder (a->member[m].disk) == w.roles && sim_chance (5)) {
+      sim_trace ("disk %u is to replace member %u", d->number, m);
+      ask (CALL_REPLACE, m, d);
+      return;
+    }
+}
+
+/* Nodes and members are as before in the end. */
 void
 admins_heal (void)
 {
   admin_join ();
+  if (!w.old_database && !w.no_database)
+    replace_nobody ();
   for (unsigned i = 1; i <= w.config.hosts; i++) {
     const struct cluster_node_record *n;
     char name[16];
@@ -177,159 +195,6 @@ admin_evict (void)
   c->refs++;
   c->session_id = h->session;
   call_send (c, 10000);
-}
-
-/* ---- weftd's database is lost. ---- */
-
-static void try_import (void *what);
-static void allow (void *host);
-
-static void
-allowed (struct call *c)
-{
-  struct host_role *h = c->owner;
-
-  if (c->answer.status != 200)
-    fault_later (SECOND, allow, h);
-  else if (h->proc.life == 0 && (!w.config.lone || h < w.host + w.config.lone))
-    h->start_at = sim_now + between (10, 3000) * MS;
-  call_unref (c);
-}
-
-/* The list of nodes that may attach the array is lost, too. */
-static void
-allow (void *host)
-{
-  struct host_role *h = host;
-  struct call *c = call_new (&w.admin, CALL_ALLOW, h, allowed);
-
-  c->refs++;
-  snprintf (c->node, sizeof c->node, "n%u", h->proc.party);
-  call_send (c, 10000);
-}
-
-static void
-imported (struct call *c)
-{
-  bool done = c->answer.status == 200;
-
-  sim_trace ("import: %d %s", c->answer.status,
-             c->answer.code ? c->answer.code : "");
-  if (w.no_database && !done) {
-    counters.import_refusals++;
-    fault_later (SECOND, try_import, NULL);
-    call_unref (c);
-    return;
-  }
-  /* weftd may have been killed when it was durable, and before the answer left. */
-  counters.imports++;
-  counters.imports_forced += done && c->import.accept_loss;
-  w.calm_until = sim_now;
-  call_unref (c);
-  for (unsigned i = 0; i < w.config.hosts; i++)
-    allow (&w.host[i]);
-}
-
-static void
-try_import (void *what)
-{
-  struct call *c = call_new (&w.admin, CALL_IMPORT, NULL, imported);
-
-  (void) what;
-  c->refs++;
-  strcpy (c->import.name, ARRAY_NAME);
-  memcpy (c->import.array, store_array ()->uuid, 16);
-  /* First it is tried whether the right disk comes. */
-  c->import.accept_loss = sim_now > w.lost_at + 20 * SECOND;
-  call_send (c, 10000);
-}
-
-static bool
-may_lose_database (void)
-{
-  return !w.old_database && !w.no_database && w.weftd.proc.life &&
-         store_array () && !w.config.copies && !w.config.rollbacks &&
-         !w.config.shared && !w.config.leases && !copies_served ();
-}
-
-/* It is, when all array processes have ended; some members come back later than weftd. */
-void
-admin_lose_database (void)
-{
-  if (!may_lose_database ())
-    return;
-  sim_trace ("weftd's database is lost");
-  for (unsigned i = 0; i < w.config.hosts; i++) {
-    if (w.host[i].proc.life)
-      host_kill (&w.host[i]);
-    w.host[i].start_at = 0;
-  }
-  weftd_kill ();
-  store_lose ();
-  for (unsigned i = 0; i < w.roles; i++)
-    if (w.member[i].proc.life && sim_chance (30))
-      fault_member_stop (&w.member[i], sim_chance (30));
-  w.lost_at = sim_now;
-  w.calm_until = sim_now + 40 * SECOND;
-  fault_later (between (10, 3000) * MS, fault_weftd_back, NULL);
-  fault_later (SECOND, try_import, NULL);
-}
-
-/* ---- The same, when a disk was replaced that comes back. ---- */
-
-/* Its successor comes later, and so does a member that was out meanwhile, or not. */
-static void
-lose_with_old_disk (void *what)
-{
-  struct member_role *old = what;
-  const struct cluster_array_record *a = store_array ();
-
-  if (w.healing || !may_lose_database ())
-    return;
-  admin_lose_database ();
-  fault_member_back (old);
-  if (old->disk->place < 0)
-    return;
-  old = &w.member[disk_holder (a->member[old->disk->place].disk)];
-  if (old->proc.life)
-    member_stop (old, false);
-  fault_later (between (5, 15) * SECOND, fault_member_back, old);
-}
-
-static void
-lose_another (void *what)
-{
-  const struct member_role *old = what;
-  struct member_role *m = fault_member ();
-
-  if (!w.healing && m && m != old && m->disk->place >= 0 &&
-      m->disk->place != old->disk->place) {
-    member_stop (m, false);
-    fault_later (between (4, 8) * SECOND, fault_member_back, m);
-  }
-  fault_later (between (2000, 4000) * MS, lose_with_old_disk, what);
-}
-
-static void
-replace_it (void *what)
-{
-  if (!w.healing)
-    admin_replace ();
-  fault_later (between (8, 12) * SECOND, lose_another, what);
-}
-
-void
-admin_lose_after_replace (void)
-{
-  struct member_role *m = fault_member ();
-
-  if (m == NULL || m->disk->place < 0 || !may_lose_database ())
-    return;
-  sim_trace ("member %u is to be replaced, and weftd's database to be lost",
-             m->disk->place);
-  w.calm_until = sim_now + 30 * SECOND;
-  member_stop (m, false);
-  fault_later (2 * SECOND, replace_it, m);
 }
 
 /* For each place a chance of one in two, so that some wait for others. */

@@ -1,5 +1,4 @@
-/* check.c: what must always be so of what is durable, and what must be so in
- * the end.
+/* check.c: invariants of durable state, and conditions at the end.
  */
 
 #include <config.h>
@@ -20,7 +19,8 @@ static uint64_t highest;
 
 /* Which disk each member had when weftd was looked at last, and which one was ordered. */
 static struct {
-  uint64_t life; /* of weftd's process */
+  uint64_t life;  /* of weftd's process */
+  bool restoring; /* the array is restored: its members report the disks */
   uint8_t disk[PLACES_MAX][16], next[PLACES_MAX][16];
   bool
     late[PLACES_MAX]; /* an import did not find its disk, which may come yet */
@@ -32,8 +32,8 @@ static struct {
   unsigned ready_count;
 } places;
 
-/* Could the disk have been taken before this step, too, on the same node?  What comes
- * in the same step may come after the choice.
+/* Could the disk have been taken before this step, too, on the same node?  An event of
+ * the same step may come after the choice.
  */
 static bool
 was_ready (const struct cluster_disk *d)
@@ -88,8 +88,8 @@ stood_ready (const struct cluster *c, const struct cluster_array *a,
   const struct cluster_node *n = cluster_node_find (c, d->rec.node);
   bool spare = memcmp (d->rec.spare_of, a->rec.uuid, 16) == 0;
 
-  return d->array == NULL && d->heard && d->alive && !d->failed &&
-         memcmp (d->rec.release, none, 16) == 0 &&
+  return d->array == NULL && cluster_disk_heard (d) && d->alive &&
+         !cluster_disk_failed (d) && memcmp (d->rec.release, none, 16) == 0 &&
          (spare || (drained && memcmp (d->rec.spare_of, none, 16) == 0)) &&
          !(n && (n->rec.draining || n->rec.maintenance)) &&
          d->rec.data_bytes >= a->rec.member_bytes;
@@ -130,9 +130,10 @@ void
 check_places (const struct cluster *c, bool replaced)
 {
   const struct cluster_array *a = cluster_array_find (c, ARRAY_NAME);
-  bool known = places.life == w.weftd.proc.life;
+  bool known = places.life == w.weftd.proc.life && !places.restoring;
 
   places.life = a ? w.weftd.proc.life : 0;
+  places.restoring = a && a->rec.restoring;
   for (unsigned m = 0; a && m < a->layout.members; m++) {
     const uint8_t *disk = a->rec.member[m].disk;
 
@@ -157,7 +158,7 @@ one_set (uint64_t epoch, const uint8_t states[])
   unsigned members = w.layout.members;
 
   if (w.old_database)
-    return; /* until a member is heard that knows better, it can't be told */
+    return; /* unknown until a member reports more */
   if (epoch >= EPOCHS_MAX)
     sim_fail ("epoch %" PRIu64 " is out of all proportion", epoch);
   if (epochs[epoch].known && memcmp (epochs[epoch].states, states, members))
@@ -199,6 +200,8 @@ check_array (const struct cluster_array_record *before,
               before->epoch);
   counters.commits++;
   sim_trace ("store: epoch %" PRIu64 " is committed:%s", now->epoch, text);
+  for (unsigned m = 0; m < w.layout.members; m++)
+    sick_check_out (before, now, m);
   for (unsigned m = 0; m < w.layout.members; m++)
     counters.joins += before->member[m].state == MEMBER_JOINING &&
                       now->member[m].state == MEMBER_IN_SYNC;
@@ -305,7 +308,7 @@ disk_min_epoch (struct disk *d)
   return superblock_newest (d->header, &sb, &why) == -1 ? 0 : sb.min_epoch;
 }
 
-/* Whoever may write has everybody else kept out, in truth. */
+/* When a writer gets the array, all others are really kept out. */
 void
 check_grant (const struct call *c)
 {

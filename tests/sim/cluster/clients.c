@@ -1,4 +1,4 @@
-/* clients.c: what is asked of an array process. */
+/* clients.c: the requests to an array process. */
 
 #include <config.h>
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "world.h"
+#include "oracle.h"
 
 /* One request; kept in the host's list until it is done. */
 struct request {
@@ -59,6 +59,17 @@ send (struct host_role *h, const struct array_request *how)
   host_submit (h, &q->r);
 }
 
+uint64_t
+clients_wait_ns (const struct host_role *h)
+{
+  uint64_t first = sim_now;
+
+  for (const struct request *q = h->requests; q; q = q->next)
+    if (q->asked->when < first)
+      first = q->asked->when;
+  return sim_now - first;
+}
+
 void
 clients_send (struct host_role *h, enum array_op op, unsigned flags,
               uint64_t offset, uint64_t length)
@@ -70,7 +81,7 @@ clients_send (struct host_role *h, enum array_op op, unsigned flags,
   send (h, &r);
 }
 
-/* Of what a client writes mostly only what its host may. */
+/* A client's writes, mostly within its host's part. */
 static void
 within (const struct host_role *h, struct array_request *r)
 {
@@ -129,6 +140,9 @@ one (struct host_role *h)
                                      : ARRAY_FLUSH,
   };
 
+  if (w.config.syncs && h->writable)
+    r.op = dice < 30 ? ARRAY_WRITE : ARRAY_FLUSH;
+
   if (r.op != ARRAY_FLUSH && w.config.leases)
     aim (h, &r);
   else if (r.op != ARRAY_FLUSH) {
@@ -153,7 +167,7 @@ one (struct host_role *h)
   send (h, &r);
 }
 
-/* What a host that is cut off can read without others. */
+/* A read that a cut-off host can do without others. */
 static void
 one_of_its_own (struct host_role *h)
 {

@@ -1,14 +1,14 @@
 /* copies.c: copies of disks, and disks that are moved to other hosts.
  *
- * A copy is made at one moment, as a backup is, or the clone of a machine: it has
- * all that the disk had, its UUID, too.  Later it is served in place of the disk,
- * or beside it.  The right disk comes back, if the copy was not taken for it
- * meanwhile: that is right only when the array goes on without the member, and
- * makes it anew; then the disk that was right is the old copy.
+ * A copy is made at one moment, like a backup, or the clone of a machine: it has all of
+ * the disk, its UUID, too.  Later it is served in place of the disk, or beside it.  The
+ * right disk comes back, unless the copy was taken for it meanwhile.  That is allowed
+ * only when the array goes on without the member, and rebuilds it; then the disk that was
+ * right is the old copy.
  *
- * Only copies that can be told from the disk are served: by what the database has.
- * But where disks are rolled back, any copy is put in place of its disk, one at a
- * time, whatever else happens just then.  oracle.c knows what that may cost.
+ * Only copies that the database can tell from the disk are served.  But where disks are
+ * rolled back, any copy takes its disk's place, one at a time, whatever else happens just
+ * then.  oracle.c knows the possible loss.
  */
 
 #include <config.h>
@@ -60,7 +60,7 @@ copy_make (void *nothing)
   copy_some ();
 }
 
-/* What it would say of itself is less than the database has. */
+/* Its own report is older than the database. */
 static bool
 known_as_old (struct disk *d)
 {
@@ -96,8 +96,8 @@ some_old_copy (void)
 }
 
 /* Does weftd say that the right disks are to be put back, if this is a copy? */
-static bool
-doubted (void)
+bool
+copies_doubted (void)
 {
   const struct cluster_array *a = w.weftd.engine ? cluster_array_find (
                                                      w.weftd.engine, ARRAY_NAME)
@@ -120,14 +120,14 @@ unproven (const struct disk *d)
          !m->pulled && !m->refused;
 }
 
-/* The disk itself is there again; what else has its UUID mostly goes. */
+/* The disk itself is there again; other disks with its UUID mostly go. */
 static void
 time_is_up (void *what)
 {
   struct member_role *copy = what;
 
   if (unproven (copy->disk) &&
-      !doubted ()) { /* nobody looks for the right disk then */
+      !copies_doubted ()) { /* nobody looks for the right disk then */
     fault_later (SECOND, time_is_up, copy);
     return;
   }
@@ -150,7 +150,7 @@ time_is_up (void *what)
 static void
 time_is_up_before_all_heals (void *copy)
 {
-  if (!w.healing) /* once, by copies_heal: what is asked of weftd stays there */
+  if (!w.healing) /* once, by copies_heal: requests to weftd stay there */
     time_is_up (copy);
 }
 
@@ -262,8 +262,8 @@ copy_for_later (void *nothing)
                  roll_back, copy);
 }
 
-/* Clients rest, or use some of the array only: bits fall, and no round begins.  What a
- * copy lacks that is made meanwhile was written just before the end.
+/* Clients rest, or use some of the array only: bits are cleared, and no round begins.
+ * Data written meanwhile that a copy lacks was written just before the end.
  */
 static void
 work_changes (void *nothing)
@@ -301,7 +301,7 @@ copy_in_rest (void *what)
     fault_later (between (3500, 12000) * MS, roll_back, copy);
 }
 
-/* The last rounds of who rests now are over when the copy is made. */
+/* The last rounds of the resting hosts are over when the copy is made. */
 static void
 another_alone (void *what)
 {
@@ -312,9 +312,9 @@ another_alone (void *what)
   fault_later (between (2000, 4000) * MS, copy_in_rest, NULL);
 }
 
-/* All hosts but one rest, then all but another.  What that one writes is known as newer
- * than a copy that was made before, though the first has had more rounds and begins none
- * now.
+/* All hosts but one rest, then all but another.  The second host's writes are known as
+ * newer than a copy that was made before, though the first has had more rounds and begins
+ * none now.
  */
 void
 copies_of_one (void)

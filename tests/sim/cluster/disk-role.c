@@ -70,6 +70,7 @@ action_done (struct event *e)
     ;
   *p = a->next;
   m->actions_in_flight--;
+  m->disk->answered_at = sim_now;
   io_steps++;
   if (!m->disk->full_before && disk_refuses (m->disk)) {
     disk_header_torn (m->disk, &a->action);
@@ -112,7 +113,8 @@ act (struct member_role *m, bool lazy)
     m->actions_in_flight++;
     event_push (&a->event,
                 m->slow * (sim_chance (5) ? between (1 * MS, 20 * MS)
-                                          : between (50 * US, 500 * US)));
+                                          : between (50 * US, 500 * US)) +
+                  disk_slow_ns (m->disk));
   }
 }
 
@@ -175,7 +177,7 @@ words (struct member_role *m, struct cluster_disk_heartbeat *hb)
   if (member_short (m->engine))
     snprintf (hb->shortage, sizeof hb->shortage, "%s",
               member_short (m->engine));
-  hb->failed = reason != NULL;
+  hb->state = reason ? DISK_FAILED : DISK_SERVING;
   if (reason)
     snprintf (hb->reason, sizeof hb->reason, "%s", reason);
   hb->bad = *member_bad (m->engine);
@@ -192,6 +194,7 @@ obey (struct member_role *m, struct answer *a)
   char why[512];
 
   steps++;
+  withheld_told (m, a);
   member_shut (m->engine, a->over, a->over_count);
   if (a->same_place)
     member_desire_place (&a->desire, &m->told);
@@ -234,13 +237,14 @@ beat_answered (struct call *c)
   if (good) {
     m->refused = false;
     obey (m, &c->answer);
+    member_heard (m->engine, c->sent / MS);
   }
   else {
     m->taken = false;
     if (c->answer.status) {
       m->refused = strcmp (c->answer.code, "old-copy") == 0;
-      /* From now on weftd does not know who kept what the writer sent, and the writer
-       * is told that it may be gone, also when the disk itself is there again.
+      /* From now on weftd does not know which process kept the writer's data, and the
+       * writer hears that it may be gone, even when the disk itself is there again.
        */
       if (m->refused)
         w.disk[disk_holder (m->disk->uuid)].erred = EVERY_HOST;
@@ -261,7 +265,7 @@ beat_answered (struct call *c)
   process_after (&m->proc, wait * MS, beat_anyway, m);
 }
 
-/* What weftd has taken in is not said again. */
+/* Fields that weftd has accepted are not sent again. */
 static void
 shorten (struct member_role *m, struct cluster_disk_heartbeat *hb)
 {
@@ -293,6 +297,7 @@ beat (void *owner)
   c = m->beat = call_new (&m->proc, CALL_DISK, m, beat_answered);
   c->refs++;
   words (m, &c->disk);
+  withheld_words (m, &c->disk);
   if (c->disk.min_epoch < m->disk->told_min_epoch)
     sim_fail ("member %u had confirmed epoch %" PRIu64 " and is at %" PRIu64,
               m->proc.number, m->disk->told_min_epoch, c->disk.min_epoch);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +69,7 @@ is_member (const struct member_role *m)
          place_disk (store_array (), m->disk->place) == m->disk;
 }
 
-/* What of a record the engine lets through; partly: only some of it, for the
+/* The part of a record that the engine admits; partly: only some of it, because the
  * process is dying, or there is no room for the rest.
  */
 static unsigned
@@ -214,6 +215,7 @@ perform (struct member_role *m, struct nbd *n)
       m->engine, 0,
       member_map_bytes (m->engine) < 8 ? member_map_bytes (m->engine) : 8,
       bytes);
+    member_pass_mask (n->conn->door->pass, 0, 8, bytes);
     memcpy (&n->bits, bytes, 8);
     break;
   case NBD_ROUND:
@@ -246,7 +248,7 @@ answer (struct member_role *m, struct nbd *n)
   nbd_unref (n);
 }
 
-/* It runs no more. */
+/* The request has ended. */
 static void
 leave (struct member_role *m, struct nbd *n)
 {
@@ -308,6 +310,8 @@ carried_out (struct event *e)
     event_push (e, disk_hangs (m->disk) + sim_below (MS));
     return;
   }
+  if (needs_disk (n))
+    m->disk->answered_at = sim_now;
   io_steps++;
   for (p = &m->running; *p != n; p = &(*p)->next)
     ;
@@ -324,7 +328,7 @@ carried_out (struct event *e)
     round_or_leave (m, n);
 }
 
-/* Those that have waited for the list of bad ranges. */
+/* Requests that have waited for the list of bad ranges. */
 static void
 settled (struct member_role *m)
 {
@@ -350,10 +354,29 @@ go (struct member_role *m, struct nbd *n)
   n->event.happen = carried_out;
   event_push (&n->event,
               m->slow * (sim_chance (3) ? between (1 * MS, 30 * MS)
-                                        : between (10 * US, 200 * US)));
+                                        : between (10 * US, 200 * US)) +
+                (needs_disk (n) ? disk_slow_ns (m->disk) : 0) *
+                  (n->kind == NBD_FLUSH && disk_slow (m->disk)
+                     ? m->disk->slow_syncs
+                     : 1));
 }
 
 /* ---- Letting in ---- */
+
+/* Each client shows the certificate of its process. */
+static enum member_verdict
+open_door (struct member_role *m, struct conn *c,
+           struct member_refusal *refusal)
+{
+  char node[NAME_BYTES_MAX + 1];
+  const struct member_client client = {
+    .node = node,
+    .process = strcmp (c->proc[0]->kind, "host") == 0 ? "array:a" : "disk:d",
+  };
+
+  snprintf (node, sizeof node, "n%u", c->proc[0]->party);
+  return member_open (m->engine, c->name, &client, &c->door->pass, refusal);
+}
 
 static void
 ask (struct member_role *m, struct nbd *n, bool first)
@@ -363,7 +386,7 @@ ask (struct member_role *m, struct nbd *n, bool first)
   enum member_verdict v;
 
   if (n->kind == NBD_OPEN)
-    v = member_open (m->engine, n->conn->name, &d->pass, &refusal);
+    v = open_door (m, n->conn, &refusal);
   else if (first)
     v = member_admit (m->engine, d->pass, &n->request, &refusal);
   else
@@ -384,6 +407,7 @@ ask (struct member_role *m, struct nbd *n, bool first)
     go (m, n);
   else {
     w.read_errors += n->kind == NBD_READ && refusal.error == EIO;
+    TRACE (&m->proc, "refuses a request: %s", refusal.why);
     n->error = refusal.error;
     leave (m, n);
   }
@@ -433,7 +457,11 @@ door_request (struct conn *c, struct nbd *n)
   n->request = (struct member_request) { .records = n->records,
                                          .count = n->count,
                                          .reads = n->kind == NBD_READ ||
-                                                  n->kind == NBD_STATUS };
+                                                  n->kind == NBD_STATUS,
+                                         .offset = n->offset,
+                                         .now_ms = sim_now / MS };
+  if (n->kind == NBD_READ)
+    n->request.length = n->length;
   for (unsigned i = 0; i < n->count; i++)
     if (n->records[i].kind == BATCH_BAD &&
         member_bad_report (m->engine, d->pass, n->records[i].offset,
@@ -458,7 +486,7 @@ door_request (struct conn *c, struct nbd *n)
   member_act (m);
 }
 
-/* The process dies: what runs was carried out, or not, or partly. */
+/* The process dies: running requests were carried out, or not, or partly. */
 void
 doors_stop (struct member_role *m, bool power)
 {

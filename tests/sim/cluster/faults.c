@@ -1,4 +1,4 @@
-/* faults.c: what goes wrong, and its end. */
+/* faults.c: the faults, and their end. */
 
 #include <config.h>
 
@@ -103,51 +103,6 @@ kill_weftd (uint64_t out)
 }
 
 static void
-restore_newest (void *what)
-{
-  if (!w.old_database || w.restoring)
-    return;
-  if (w.weftd.proc.life)
-    weftd_kill ();
-  w.old_database = false;
-  store_unrestore ();
-  fault_weftd_back (NULL);
-}
-
-/* The database is lost, and weftd is restored from a backup. */
-static void
-restore_backup (void)
-{
-  if (w.old_database || w.no_database || copies_served ())
-    return;
-  if (w.weftd.proc.life)
-    weftd_kill ();
-  if (store_begin_restore ()) {
-    sim_trace ("weftd is restored from a backup");
-    w.old_database = w.restoring = true;
-  }
-  if (!w.restoring || sim_chance (50))
-    weftd_start ();
-  else
-    fault_later (between (1, 10000) * MS, fault_weftd_back, NULL);
-}
-
-static void
-old_database (void)
-{
-  if (w.old_database || w.no_database || w.weftd.proc.life == 0 ||
-      copies_served ())
-    return;
-  weftd_kill ();
-  if (store_restore ()) {
-    sim_trace ("weftd gets an old database");
-    w.old_database = true;
-    fault_later (between (5, 15) * SECOND, restore_newest, NULL);
-  }
-  weftd_start ();
-}
-
-static void
 partition (void)
 {
   unsigned a = sim_below (w.config.hosts + 1),
@@ -170,8 +125,8 @@ partition (void)
     conn_break_some (a, b, 100);
 }
 
-static void
-heal_network (void)
+void
+fault_heal_network (void)
 {
   sim_trace ("the network is whole");
   memset (w.cut, 0, sizeof w.cut);
@@ -190,7 +145,7 @@ static void
 exile_ends (void *what)
 {
   (void) what;
-  heal_network ();
+  fault_heal_network ();
 }
 
 /* Would the others be without nothing that these have? */
@@ -231,7 +186,7 @@ exile (void)
     return;
   TRACE (&h->proc, "is to be cut off in %" PRIu64 " ms with what it reaches",
          quiet / MS);
-  heal_network ();
+  fault_heal_network ();
   h->reads_at = sim_now + quiet + rest;
   h->exiled_until = sim_now + quiet + between (25, 45) * SECOND;
   w.calm_until = h->exiled_until + SECOND;
@@ -394,13 +349,6 @@ lose_some_member (void *what)
 }
 
 static void
-backup (void)
-{
-  if (!w.old_database && !w.no_database)
-    store_backup ();
-}
-
-static void
 flap_member (struct member_role *m)
 {
   flap (m);
@@ -479,11 +427,11 @@ static const struct {
   { 5, .happen = cut_one_host },
   { 3, .happen = cut_all },
   { 10, .happen = kill_weftd_once },
-  { 1, .happen = restore_backup },
-  { 1, .happen = old_database },
-  { 2, .happen = backup },
+  { 1, .happen = database_restore },
+  { 1, .happen = database_old },
+  { 2, .happen = database_backup },
   { 12, .happen = partition },
-  { 14, .happen = heal_network },
+  { 14, .happen = fault_heal_network },
   { 5, .to = flap_member },
   { 8, .happen = break_some },
   { 6, .happen = freeze },
@@ -504,7 +452,9 @@ static const struct {
   { 8, .happen = miss_reader },
   { 6, .happen = exile },
   { 4, .to = hang_disk },
-  { 1, .happen = admin_lose_database },
+  { 3, .to = withhold_word },
+  { 3, .happen = withhold_host },
+  { 1, .happen = database_lose },
   { 6, .to = fill_disk },
 };
 #define FAULTS (sizeof faults / sizeof faults[0])
@@ -550,7 +500,7 @@ fault_beside (void)
 
 /* ---- Where several hosts write ---- */
 
-/* One that writes, or is about to. */
+/* A host that writes, or is about to. */
 static struct host_role *
 some_writer (void)
 {
@@ -568,8 +518,8 @@ two_meet_again (void *what)
   sim_trace ("parties %u and %u meet again", a, b);
 }
 
-/* A host and weftd, or who serves some members, can't reach each other; or only one of
- * them can't.
+/* A host and weftd, or the servers of some members, can't reach each other; or only one
+ * of them can't.
  */
 static void
 part_two (struct host_role *h, unsigned other, uint64_t out)
@@ -698,7 +648,7 @@ lose_and_end (struct host_role *h)
   end_in_join (h);
 }
 
-/* What happens to a writer, perhaps with something else close behind. */
+/* A fault of a writer, perhaps with another fault close behind. */
 static void
 writer_fault (void)
 {
@@ -740,8 +690,8 @@ stop_weftd (struct host_role *h)
     w.weftd.proc.frozen_until = sim_now + between (200, 9000) * MS;
 }
 
-/* What happens to one that shares the array by leases, while ranges move; perhaps with
- * something else close behind.
+/* A fault of a session that shares the array by leases, while ranges move; perhaps with
+ * another fault close behind.
  */
 static void
 lessee_fault (void)
@@ -773,10 +723,14 @@ something (void *what)
     return;
   }
   counters.faults++;
-  if (world_rekeys && sim_chance (25))
+  if (w.config.readers > 0 && sim_chance (4))
+    readers_alone ();
+  else if (world_rekeys && sim_chance (25))
     admin_rekey ();
   else if (world_imports && sim_chance (25))
-    (sim_chance (50) ? admin_lose_after_replace : admin_lose_database) ();
+    database_import ();
+  else if (world_restores && sim_chance (25))
+    database_restored ();
   else if (w.config.shared && sim_chance (40))
     writer_fault ();
   else if (w.config.leases && sim_chance (40))
@@ -832,7 +786,7 @@ keeper (void *what)
   }
   for (unsigned i = 0; i < w.roles; i++)
     if (w.member[i].proc.life && member_failed (w.member[i].engine) &&
-        sim_chance (20)) /* what it did not write is lost */
+        sim_chance (20)) /* its unwritten data is lost */
       fault_member_stop (&w.member[i], true);
   if (w.healing)
     admins_heal ();
@@ -845,13 +799,17 @@ faults_begin (void)
   keeper (NULL);
   if (w.config.faults_ms)
     fault_later (2 * SECOND, something, NULL);
+  sick_begin ();
+  if (w.config.withholds)
+    fault_later (between (1, 8) * SECOND, withheld_begin, NULL);
 }
 
 void
 faults_heal (void)
 {
-  restore_newest (NULL);
-  heal_network ();
+  database_newest (NULL);
+  fault_heal_network ();
+  sick_heal ();
   fault_weftd_back (NULL);
   w.weftd.proc.frozen_until = 0;
   for (unsigned i = 0; i < w.roles; i++) {
@@ -863,6 +821,7 @@ faults_heal (void)
     fault_member_back (&w.member[i]);
   }
   copies_heal ();
+  withheld_heal ();
   for (unsigned i = 0; i < w.config.hosts; i++) {
     struct host_role *h = &w.host[i];
 

@@ -1,8 +1,8 @@
 /* hangs.c: a disk answers nothing for a while, and its process lives.
  *
- * Where nothing else goes wrong for CALM, and others have copies of all that the member
- * has, the member is out by then, whoever uses the array.  (CALM is long: what else has
- * gone wrong before may have to be waited for, such as a session that is silent.)
+ * If there is no other fault for CALM, and others have copies of all data of the member,
+ * the member is out by then, whichever hosts use the array.  (CALM is long: earlier
+ * faults may cause waits, such as one for a silent session.)
  */
 
 #include <config.h>
@@ -14,14 +14,13 @@
 #define CALM (30 * SECOND)
 #define LOOK (500 * MS)
 
-/* Of all that may be in the way: it changes when something begins or ends. */
-static uint64_t
-state_of_world (const struct member_role *hung)
+uint64_t
+fault_state_of_others (const struct member_role *but)
 {
   uint64_t sum = w.weftd.proc.life;
 
   if (w.weftd.proc.life == 0 || w.weftd.proc.frozen_until > sim_now ||
-      w.old_database)
+      w.old_database || w.no_database || copies_doubted ())
     return 0;
   for (unsigned a = 0; a < PARTIES; a++)
     for (unsigned b = 0; b < PARTIES; b++)
@@ -30,32 +29,53 @@ state_of_world (const struct member_role *hung)
   for (unsigned i = 0; i < w.roles; i++) {
     const struct member_role *m = &w.member[i];
 
+    if (m->proc.life == 0 && (m == but || m->pulled))
+      continue;
     if (m->proc.life == 0 || m->proc.frozen_until > sim_now ||
         member_failed (m->engine) ||
-        (m != hung && (disk_hangs (m->disk) || m->slow > 1)))
+        (m != but &&
+         (disk_hangs (m->disk) || m->slow > 1 || m->withheld.until > sim_now)))
       return 0;
     sum = sum * 31 + m->proc.life;
   }
   for (unsigned i = 0; i < w.config.hosts; i++) {
     const struct host_role *h = &w.host[i];
 
-    if (h->proc.frozen_until > sim_now)
+    if (h->proc.frozen_until > sim_now || withheld_host (h))
       return 0;
     sum = sum * 31 + h->proc.life * 8 + h->stage;
   }
   return sum;
 }
 
-/* Do the others have all, and serves the array? */
+uint64_t
+fault_state_but (const struct member_role *but)
+{
+  for (unsigned i = 0; i < w.roles; i++)
+    if (&w.member[i] != but && disk_slow (w.member[i].disk))
+      return 0;
+  return net_holes () ? 0 : fault_state_of_others (but);
+}
+
+/* The disk itself is served, and not an old copy that is in its place. */
 static bool
-spared (unsigned place)
+is_there (const uint8_t disk[16])
+{
+  const struct member_role *m = &w.member[disk_holder (disk)];
+
+  return m->proc.life && !m->refused;
+}
+
+bool
+fault_others_in_sync (unsigned place)
 {
   const struct cluster_array_record *a = store_array ();
 
-  if (w.layout.copies < 2 || check_writer () == NULL)
+  if (a == NULL || w.layout.copies < 2)
     return false;
   for (unsigned m = 0; m < w.layout.members; m++)
-    if (m != place && a->member[m].state != MEMBER_IN_SYNC)
+    if (m != place &&
+        (a->member[m].state != MEMBER_IN_SYNC || !is_there (a->member[m].disk)))
       return false;
   return true;
 }
@@ -66,13 +86,14 @@ look (void *what)
   struct member_role *m = what;
   const struct cluster_array_record *a = store_array ();
   int place = m->disk->place;
-  uint64_t state = state_of_world (m);
+  uint64_t state = m->proc.life ? fault_state_but (m) : 0;
 
   if (w.healing || !disk_hangs (m->disk))
     return;
   if (state == 0 || state != m->disk->hang_state || a == NULL || place < 0 ||
       place_disk (a, place) != m->disk ||
-      a->member[place].state != MEMBER_IN_SYNC || !spared (place)) {
+      a->member[place].state != MEMBER_IN_SYNC || check_writer () == NULL ||
+      !fault_others_in_sync (place)) {
     m->disk->hang_state = state;
     m->disk->hang_calm = sim_now;
   }

@@ -1,5 +1,5 @@
-/* leases.c: what an array process does about its leases: the lessee's engine
- * (core/host/lessee.h) is carried out as plugin/control-lease.c does it.
+/* leases.c: an array process's part of leases: it carries out the orders of the lessee's
+ * engine (core/host/lessee.h) as plugin/control-lease.c does.
  *
  * There each kind of action has a thread of its own, so at times some time passes
  * between what one engine says and what the other hears.
@@ -37,8 +37,8 @@ has (const struct array_range *list, size_t count, unsigned g)
   return false;
 }
 
-/* The array engine has leases that it had not, or has no more.  came: nobody else writes
- * there, and the copies are equal.
+/* The array engine has got leases, or has lost some.  came: no other host writes there,
+ * and the copies are in sync.
  */
 static void
 look (struct host_role *h, bool came)
@@ -81,12 +81,6 @@ check_alone (const struct host_role *h, const struct array_range *granted,
     if (o == h || o->lessee == NULL || is_over (o) || is_over (h))
       continue;
     count = array_lease_all (o->engine, &list);
-    for (unsigned n = 0; n < granted_count && !o->leases; n++)
-      if (o->part_offset < granted[n].offset + granted[n].length &&
-          granted[n].offset < o->part_offset + o->part_length)
-        sim_fail ("host %u recovers %llu bytes at %llu, which host %u writes",
-                  h->proc.number, (unsigned long long) granted[n].length,
-                  (unsigned long long) granted[n].offset, o->proc.number);
     for (size_t k = 0; k < count; k++)
       for (unsigned n = 0; n < granted_count; n++)
         if (list[k].offset < granted[n].offset + granted[n].length &&
@@ -143,7 +137,7 @@ comes (struct host_role *h)
   oracle_came (h);
 }
 
-/* ---- What is said to weftd. ---- */
+/* ---- Messages to weftd.  ---- */
 
 static bool
 must_declare (const struct answer *a)
@@ -331,7 +325,7 @@ recover (struct host_role *h, const struct lessee_action *a)
   host_resync_orphans (h, a->ranges, a->count);
 }
 
-/* The recovery of another's part is over when joining members have all of it. */
+/* With a part the recovery is over when joining members have all of it. */
 static void
 look_left (void *host)
 {
@@ -372,6 +366,33 @@ leases_recovered (struct host_role *h, const struct array_range *ranges,
   if (ok)
     array_lease_recovered (h->engine, sim_now);
   lessee_recovered (h->lessee, ok, now_ms ());
+}
+
+static bool
+owns (const struct host_role *h, unsigned g)
+{
+  return host_owns (h, grain_offset (g), grain_bytes);
+}
+
+void
+leases_recover_all (struct host_role *h)
+{
+  for (unsigned g = 0; !h->leases && g < w.grains; g++)
+    if (!owns (h, g))
+      oracle_recovers (h, g);
+}
+
+void
+leases_recovered_all (struct host_role *h)
+{
+  if (h->leases) {
+    lessee_recovered (h->lessee, true, now_ms ());
+    return;
+  }
+  for (unsigned g = 0; g < w.grains; g++)
+    h->holds[g] = !owns (h, g);
+  array_lease_recovered (h->engine, sim_now);
+  look_left (h);
 }
 
 /* ---- All of it. ---- */

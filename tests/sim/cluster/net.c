@@ -21,6 +21,71 @@ net_cut (unsigned from, unsigned to)
   return from != to && w.cut[from][to];
 }
 
+bool
+net_holes (void)
+{
+  return w.hole[0].from || w.hole[1].from;
+}
+
+void
+net_holes_heal (void)
+{
+  if (net_holes ())
+    sim_trace ("no line swallows anything any more");
+  memset (w.hole, 0, sizeof w.hole);
+}
+
+bool
+net_behind (const struct process *member)
+{
+  for (unsigned i = 0; i < HOLES_MAX; i++)
+    if (w.hole[i].from &&
+        (w.hole[i].only == member ||
+         (w.hole[i].only == NULL &&
+          (w.hole[i].from == member->party || w.hole[i].to == member->party))))
+      return true;
+  return false;
+}
+
+bool
+net_beside (const struct process *host)
+{
+  for (unsigned i = 0; i < HOLES_MAX; i++)
+    if (w.hole[i].from == host->party || w.hole[i].to == host->party)
+      return true;
+  return false;
+}
+
+bool
+net_holed (const struct process *host, const struct process *member)
+{
+  return net_behind (member) && net_beside (host);
+}
+
+/* The line that swallows what has so many bytes of data, on its way to that end. */
+static const struct hole *
+line_to (const struct conn *c, unsigned end, uint64_t bytes)
+{
+  for (unsigned i = 0; i < HOLES_MAX; i++) {
+    const struct hole *o = &w.hole[i];
+
+    if (o->from && o->from == c->proc[!end]->party &&
+        o->to == c->proc[end]->party &&
+        (o->only == NULL || o->only == c->proc[1]) &&
+        (o->all || bytes > o->bytes))
+      return o;
+  }
+  return NULL;
+}
+
+static uint64_t
+data_bytes (const struct nbd *n, unsigned end)
+{
+  return n->kind == (end == 1 ? NBD_CHANGE : NBD_READ) && n->error == 0
+           ? n->versions_count * (uint64_t) grain_bytes
+           : 0;
+}
+
 static uint64_t
 delay (unsigned from, unsigned to)
 {
@@ -279,6 +344,78 @@ fail (struct conn *c)
   conn_break (c);
 }
 
+/* Sent again and again (TCP), and not acknowledged.  An array process ends such a
+ * connection, and a member one that it has accepted (plugin/blackhole.c).
+ */
+#define SWALLOWED_NS (3 * SECOND)
+
+static void
+give_up (struct conn *c, unsigned end)
+{
+  if (c->closed[!end] ||
+      process_life (c->proc[!end], c->life[!end], NULL) != LIFE_RUNS ||
+      (end == 1 && strcmp (c->proc[0]->kind, "host") != 0))
+    return;
+  ends_broke (c);
+  counters.swallowed++;
+  if (end == 1)
+    c->broke (c);
+  else
+    door_hangup (c);
+}
+
+static void
+swallowed (struct conn *c, unsigned end)
+{
+  if (c->swallowed[end] == 0) {
+    c->swallowed[end] = sim_now;
+    ends_broke (c);
+  }
+  if (sim_now - c->swallowed[end] >= SWALLOWED_NS)
+    give_up (c, end);
+}
+
+/* It has arrived, but the line swallows all that goes back, and so its acknowledgement. */
+struct unacknowledged {
+  struct event event;
+  struct conn *conn;
+  unsigned end;
+  uint64_t holes;
+};
+
+static bool
+swallows_back (const struct conn *c, unsigned end)
+{
+  const struct hole *o = line_to (c, !end, UINT64_MAX);
+
+  return o && o->all;
+}
+
+static void
+unacknowledged_late (struct event *e)
+{
+  struct unacknowledged *u = (struct unacknowledged *) e;
+
+  if (!u->conn->broken && u->holes == counters.holes &&
+      swallows_back (u->conn, u->end))
+    give_up (u->conn, u->end);
+  conn_unref (u->conn);
+  free (u);
+}
+
+static void
+unacknowledged (struct conn *c, unsigned end)
+{
+  struct unacknowledged *u = make (sizeof *u);
+
+  u->event.happen = unacknowledged_late;
+  u->conn = c;
+  u->end = end;
+  u->holes = counters.holes;
+  c->refs++;
+  event_push (&u->event, SWALLOWED_NS);
+}
+
 static void
 arrives (struct event *e)
 {
@@ -297,6 +434,14 @@ arrives (struct event *e)
     event_push (e, again ());
     return;
   }
+  if (line_to (c, end, data_bytes (n, end))) {
+    event_push (e, again ());
+    swallowed (c, end);
+    return;
+  }
+  c->swallowed[end] = 0;
+  if (swallows_back (c, end))
+    unacknowledged (c, end);
   c->queue[end] = n->next;
   if (c->queue[end] == NULL)
     c->tail[end] = &c->queue[end];
@@ -375,7 +520,9 @@ news_arrives (struct event *e)
   struct conn *c = n->conn;
 
   if (!c->closed[n->end] && c->proc[n->end]->life == c->life[n->end]) {
+    /* A client's end comes behind its data; what a member resets is at an end at once. */
     if (net_cut (c->proc[!n->end]->party, c->proc[n->end]->party) ||
+        line_to (c, n->end, n->end == 1 && c->swallowed[1] ? UINT64_MAX : 0) ||
         process_life (c->proc[n->end], c->life[n->end], NULL) == LIFE_FROZEN) {
       event_push (e, again ());
       return;

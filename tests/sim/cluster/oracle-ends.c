@@ -1,18 +1,20 @@
-/* oracle-ends.c: who was ended justly.
+/* oracle-ends.c: checks that only a faulty session is ended.
  *
  * weftd goes by what it hears; here is known what was so.  Whose process lives, reaches
  * weftd, and reaches all members, is not ended, unless somebody orders it (P22 in
  * docs/PROTOCOL.md):
  *
- *   for silence    only who was stopped, or cut off from weftd, until just now; and while
- *                  others write who could be heard: if weftd was gone, or cut off from
- *                  all, each has its TTL again (but not by one that comes anew)
- *   for its leases   not who can say what it has
- *   for a member   only who was without one that lives for APART_MS in all, and not for
- *                  long after what kept it from that
- *   by its node    only who is gone
+ *   for silence    only a session that was stopped, or cut off from weftd, until just
+ *                  now; and only while others write whom weftd could hear. If weftd was
+ *                  gone, or cut off from all, each has its TTL again (but not because a
+ *                  new session comes); or while a reader can reach weftd, for a TTL, and
+ *                  a member is lost
+ *   for its leases   only a session that can't declare its ranges
+ *   for a member   only a session that was without a live one for APART_MS in all, and
+ *                  not for long after the obstacle is gone
+ *   by its node    only a session whose process is gone
  *
- * The world is looked at as often as weftd looks, for what is cut, and who is stopped.
+ * The oracle looks at cuts and stopped processes as often as weftd looks.
  */
 
 #include <config.h>
@@ -22,12 +24,13 @@
 #include "oracle.h"
 
 #define LOOK_NS (CLUSTER_TICK_MS * MS)
-/* Who can reach weftd is heard after so long at the latest: what is under way is sent
- * again, and two messages may be lost.
+/* A session that can reach weftd is heard after so long at the latest: messages under way
+ * are sent again, and two may be lost.
  */
 #define HEARD_NS (3 * SECOND)
-/* Who can reach a member has it after so long: it is given back after RECONNECT_MS_MAX, and
- * when all who write are prepared for that, of whom one that is silent ends after its TTL.
+/* A session that can reach a member has it after so long: it is given back after
+ * RECONNECT_MS_MAX, and when all writers have prepared for that; a silent writer ends
+ * after its TTL.
  */
 #define BACK_NS (30 * SECOND)
 /* APART_MS, but for what weftd hears later than it is so, and RECONNECT_CALM_MS. */
@@ -53,6 +56,10 @@ static struct line {
  * all that write have time to be heard again.
  */
 static uint64_t weftd_life, nobody_since, owed_until;
+/* Since when, but for less than LULL_NS at a time, a reader can reach weftd; and when one
+ * could last.
+ */
+static uint64_t read_since, read_at;
 
 static bool
 runs (const struct process *p)
@@ -61,10 +68,16 @@ runs (const struct process *p)
 }
 
 static bool
+has_session (const struct host_role *h)
+{
+  return runs (&h->proc) && h->core &&
+         (h->stage == HOST_RESYNC || h->stage == HOST_SERVING);
+}
+
+static bool
 works (const struct host_role *h)
 {
-  return h->writable && runs (&h->proc) && h->core &&
-         (h->stage == HOST_RESYNC || h->stage == HOST_SERVING);
+  return h->writable && has_session (h);
 }
 
 static bool
@@ -90,9 +103,11 @@ look_at_members (const struct host_role *h, struct line *l, bool heard)
     const struct member_role *r = &w.member[disk_holder (d->uuid)];
 
     if (!heard || !runs (&r->proc) || cut (&h->proc, &r->proc) || r->slow > 1 ||
+        net_holed (&h->proc, &r->proc) || disk_slow (r->disk) ||
         member_failed (r->engine))
       l->bad_at[m] = sim_now;
-    if (a->member[m].state == MEMBER_IN_SYNC && !has (h, m)) {
+    if (a->member[m].state == MEMBER_IN_SYNC &&
+        (!has (h, m) || net_holed (&h->proc, &r->proc))) {
       lacks = true;
       lives |= runs (&r->proc);
     }
@@ -101,13 +116,16 @@ look_at_members (const struct host_role *h, struct line *l, bool heard)
   if (l->waits) {
     if (l->calm_at + CALM_NS < sim_now)
       l->without = 0;
-    l->without += LOOK_NS;
+    /* It had the member for a while, and no answer to what had waited before. */
+    l->without += sim_now - l->calm_at < clients_wait_ns (h)
+                    ? sim_now - l->calm_at
+                    : LOOK_NS;
     l->calm_at = sim_now;
   }
 }
 
-/* Nobody who writes has reached weftd for long.  Where one has come anew, or is about to,
- * weftd may hear that one first.
+/* No writer has reached weftd for long.  If a new session comes, or is about to, weftd
+ * may hear that one first.
  */
 static bool
 is_lull (void)
@@ -127,7 +145,8 @@ is_lull (void)
 static void
 look (void *nothing)
 {
-  bool up = runs (&w.weftd.proc) && !w.old_database, anybody = false;
+  bool up = runs (&w.weftd.proc) && !w.old_database, anybody = false,
+       reads = false;
 
   for (unsigned i = 0; i < w.config.hosts; i++) {
     const struct host_role *h = &w.host[i];
@@ -142,6 +161,8 @@ look (void *nothing)
     heard = works (h) && up && !cut (&h->proc, &w.weftd.proc) &&
             l->stopped < sim_now;
     anybody |= works (h) && !net_cut (h->proc.party, 0);
+    reads |= !h->writable && has_session (h) && up &&
+             !cut (&h->proc, &w.weftd.proc);
     if (!heard || l->since == 0)
       l->since = heard ? sim_now : 0;
     look_at_members (h, l, heard);
@@ -149,6 +170,10 @@ look (void *nothing)
   if (w.weftd.proc.life != weftd_life || w.old_database ||
       (up && anybody && is_lull ()))
     owed_until = sim_now - LOOK_NS + SESSION_TTL_MS * MS;
+  if (reads && sim_now - read_at > LULL_NS)
+    read_since = sim_now;
+  if (reads)
+    read_at = sim_now;
   weftd_life = w.weftd.proc.life;
   /* While weftd is stopped, silence is not counted. */
   if (!up || anybody)
@@ -163,6 +188,7 @@ ends_begin (void)
 {
   memset (line, 0, sizeof line);
   weftd_life = nobody_since = owed_until = 0;
+  read_since = read_at = 0;
   look (NULL);
 }
 
@@ -210,10 +236,17 @@ unjust (const struct cluster_session_record *s, const struct host_role *h)
     return "it has the right to attach";
   if (says (s, "silent") && reaches)
     return "it can reach weftd";
-  if (says (s, "weftd: it was silent") && (sim_now < owed_until || is_lull ()))
+  if (says (s, "readers wait") &&
+      (sim_now - read_at > LULL_NS ||
+       sim_now - read_since < SESSION_TTL_MS * MS - HEARD_NS))
+    return "no reader could reach weftd for so long";
+  if (says (s, "others write") && (sim_now < owed_until || is_lull ()))
     return "nobody could reach weftd until just now";
   if (says (s, "which leases it has") && reaches && sim_now > owed_until)
     return "it can reach weftd";
+  /* weftd does not know that its members came back to it. */
+  if (says (s, "lost a member") && withheld_lately (h, BACK_NS))
+    return NULL;
   if (says (s, "lost a member") && !bad)
     return "it can reach all members";
   if (says (s, "lost a member") && l->without < WITHOUT_NS)

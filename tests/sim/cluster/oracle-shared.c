@@ -1,11 +1,11 @@
-/* oracle-shared.c: what clients may be told where several hosts share the array by leases
- * and write the same bytes.
+/* oracle-shared.c: the answers that clients may get when several hosts share the array by
+ * leases and write the same bytes.
  *
  * Nobody's order of submission is the order of effect, so each grain is judged as a
  * register (zones.h).  This file says what happens to these registers.
  *
- * When a session is gone that had a lease of a grain, the grain is *exposed* until it was
- * recovered: what it acknowledged may have one copy only.  The loss of one member more is
+ * When a session with a lease of a grain is gone, the grain is *exposed* until it was
+ * recovered: acknowledged data may have one copy only.  The loss of one further member is
  * a double failure, and the grain falls.
  *
  * When a lease comes to a host, nobody else writes there any more: all that was asked for
@@ -30,7 +30,7 @@ static struct {
   bool
     differs; /* its copies may, since a member has lost what was not flushed */
 } *grains;
-/* The sessions that have let clients in. */
+/* The sessions that have admitted clients. */
 static uint64_t sessions[HOSTS_MAX];
 
 void
@@ -124,7 +124,7 @@ write_done (const struct host_role *h, struct asked *q,
     sim_fail ("host %u: a FUA write is acknowledged, but the session was over",
               h->proc.number);
   if (oracle_session_ended (q->session))
-    return; /* what it acknowledges now may be lost with it */
+    return; /* data acknowledged now may be lost with it */
   for (unsigned i = 0; i < q->count; i++) {
     unsigned g = q->first + i;
     const char *why = zones_written (zones, g, q->version, h->proc.number,
@@ -305,7 +305,7 @@ shared_recovers (const struct host_role *h)
   }
 }
 
-/* It was made equal, and flushed. */
+/* The grain was resynchronized, and flushed. */
 void
 shared_recovered (struct host_role *h, unsigned g)
 {
@@ -357,8 +357,8 @@ shared_changes (uint64_t session, unsigned g, unsigned member)
 {
   const struct cluster_array_record *a = store_array ();
 
-  /* One that joins, and that its host has lost, begins anew: what it gets until then it
-   * copies again.
+  /* A joining member that its host has lost begins again: it copies writes until then
+   * once more.
    */
   if (a->member[member].state == MEMBER_IN_SYNC && grains[g].holder != session)
     sim_fail ("member %u carries out a write of session %016" PRIx64
@@ -367,7 +367,7 @@ shared_changes (uint64_t session, unsigned g, unsigned member)
               member, session, g, grain_offset (g), grains[g].holder);
 }
 
-/* All is quiet: what there is is what a read would find. */
+/* All is quiet: a read would find the present content. */
 void
 shared_quiet (unsigned g, uint64_t version)
 {

@@ -1,44 +1,44 @@
-/* oracle.c: what clients may be told.
+/* oracle.c: the answers that clients may get.
  *
  * A grain has one writer at a time, and overlapping writes take effect in the
  * order of submission: so a write is a version, and a grain's value is one.  A
- * writer's time begins when it lets clients in (its era, for all that it may write):
- * what is there then is the base, and of all that was asked in earlier eras nothing
- * else may ever appear again.  In an era, each grain has
- *   acked     the latest version of which a client was told that it is written;
+ * writer's era begins when it admits clients (for all grains that it may write):
+ * the content then is the base, and no other version that was requested in an
+ * earlier era may ever appear again.  In an era, each grain has
+ *   acked     the latest version that was acknowledged to a client;
  *   floor     that, or the latest that the writer's reads returned;
- *   promised  the latest that must survive anything: flushed, or FUA.  What was
- *             written before a FLUSH failed is not, whatever FLUSH comes later;
- *   owed      the latest acked, whatever was lost since: a FLUSH makes it stable,
- *             or one has failed since.  It is there when the next writer lets clients
- *             in, unless the array's lapse is above `owed_epoch`, in which it was asked
- *             for: by that a service's clients are told, who outlive the writer (one
- *             that writes a part is never a service);
- *   mine      of each client, the latest of its own that was acked, the same, but
- *             for FLUSHes of its own.
- *   seen      the latest that was acked, or that anybody's reads returned.
- * No read returns less than the floor; one of who only reads, or outside the own part,
- * no less than what was seen, which falls to what was acked when a power cut takes what a
- * copy had in its cache, and is no measure when the writer has ended.  The floor falls to
- * what was promised when the writer dies, and when a power cut takes what one copy had
- * in its cache while the others are not whole (a double failure).
+ *   promised  the latest that must survive anything: flushed, or FUA.  A version
+ *             written before a FLUSH failed is not promised by any later FLUSH;
+ *   owed      the latest acked, even if it was lost since: a FLUSH makes it
+ *             stable, or one has failed since.  It is there when the next writer
+ *             admits clients, unless the array's lapse is above `owed_epoch`, the
+ *             epoch of its request: the lapse informs a service's clients, which
+ *             outlive the writer (a part writer is never a service);
+ *   mine      for each client, the latest of its own that was acked, the same,
+ *             but for FLUSHes of its own.
+ *   seen      the latest that was acked, or that any host's reads returned.
+ * No read returns less than the floor.  A reader's read, or one outside of the own
+ * part, returns no less than `seen`.  That falls to `acked` when a power cut takes
+ * cached data of a copy, and does not count when the writer has ended.  The floor
+ * falls to `promised` when the writer dies, and when a power cut takes cached data
+ * of one copy while the others are not whole (a double failure).
  *
- * What a session asks for after another has been granted the array is void: it
- * must never appear, and no FUA write may be granted of it.
+ * A session's requests after another session has been granted the array are void: they
+ * must never appear, and no FUA write of it may be acknowledged.
  *
- * Where several write, each a part of the array, all of this is so for each part.  What
- * they read of each other they read as readers do, and a FLUSH speaks for what its own
- * host has written.  When the writer of a part is gone, what it had not flushed may be
- * there or not, for each read anew, until the next writer of that part lets clients in.
- * A write that is not within its host's part is refused, and changes nothing.
+ * Where several write, each a part of the array, all of this holds for each part.  They
+ * read each other's parts as readers do, and a FLUSH covers its own host's writes.  When
+ * the writer of a part is gone, its unflushed data may be there or not, and each read may
+ * differ, until the next writer of that part admits clients.  A write that is not within
+ * its host's part is refused, and changes nothing.
  *
- * A disk that is rolled back never costs what was promised more than OLD_MS after the
- * copy was made, and is never read as good there: docs/PROTOCOL.md, P18.  While a copy
- * is refused it is as if no disk were there.  A younger one may be taken for the disk
+ * A disk that is rolled back never costs data that was promised more than OLD_MS after
+ * the copy was made, and is never read as good there: docs/PROTOCOL.md, P18. While a copy
+ * is refused it is as if no disk were there.  A younger copy may be taken for the disk
  * itself.  Then a grain that was written since the copy was made, and at most OLD_MS
- * after that, may be as the copy has it (`excused`), until it is written anew or a
- * writer lets clients in the next time; each other one is as promised.  And even then,
- * where copies differ some intent bit stands.  A reader that is let in where nobody
+ * after that, may be as in the copy (`excused`), until it is written again or a writer
+ * admits clients the next time; each other grain is as promised.  And even then, where
+ * copies differ some intent bit is set.  A reader that is admitted where no session
  * writes may read it before weftd knows more: no epoch is confirmed for a reader.
  *
  * The last member that is in-sync has no peer with more: weftd alone knows how far it
@@ -74,7 +74,7 @@ struct grain {
   struct {
     uint64_t version, at; /* and when it was */
   } mine[CLIENTS];
-  uint64_t excused; /* less one: what a disk that was rolled back has there, */
+  uint64_t excused; /* less one: the content of a rolled-back disk there, */
   uint64_t excused_up_to; /* instead of this version, or an older one */
 };
 static struct grain *grains;
@@ -104,7 +104,8 @@ static struct {
   /* Since it has connected a member again; FUA not counted. */
   struct lapses lapses;
 } writers[HOSTS_MAX];
-static bool reconnected; /* bits stay for this era: oracle_reconnected */
+static bool joined[PLACES_MAX]; /* it was joining when it was not out last */
+static bool reconnected;        /* bits stay for this era: oracle_reconnected */
 
 static struct asked *under_way;
 
@@ -133,6 +134,7 @@ oracle_begin (void)
   unread = make (w.grains * sizeof unread[0]);
   versions_count = eras = newest = oracle_moment = 0;
   memset (writers, 0, sizeof writers);
+  memset (joined, 0, sizeof joined);
   under_way = NULL;
   shared_begin ();
 }
@@ -249,10 +251,10 @@ oracle_check_stable (unsigned g, uint64_t floor, const char *what)
     if (disk_bad (d, at->slot) ||
         (grains[g].base == GARBAGE && grains[g].promised == 0))
       continue;
-    /* Where more than the base is promised it was written, which has mended the spot, or
-     * the spot came later, and has that.  Of the base a spot that is in no list may lack
-     * what the other copy had when the writer let clients in: while that is not in-sync
-     * nothing is put into a list, and bits stay.
+    /* If more than the base is promised, it was written.  The write has repaired the
+     * spot, or the spot came later, and has that content.  For the base, a spot that is
+     * in no list may lack the other copy's content when the writer admitted clients:
+     * while the other copy is not in-sync nothing is put into a list, and bits stay.
      */
     if (floor == 0 && d->slots[at->slot].spot)
       continue;
@@ -274,11 +276,11 @@ weaken (unsigned g)
     sim_trace ("oracle: grain %u falls from %" PRIu64 " to %" PRIu64, g,
                grains[g].floor, grains[g].promised);
   grains[g].floor = grains[g].acked = grains[g].seen = grains[g].promised;
-  grains[g].fell = ++falls; /* what was read before is no measure any more */
+  grains[g].fell = ++falls; /* earlier reads do not count any longer */
 }
 
-/* A member has lost what it had not flushed: what was read there of a write that is not
- * answered may be gone, until its host has written it anew.
+/* A member has lost its unflushed data: reads of an unacknowledged write there may be
+ * gone, until its host has written it again.
  */
 static void
 undo (unsigned g)
@@ -394,8 +396,8 @@ read_done (struct host_role *h, struct asked *q, struct array_request *r)
   }
 }
 
-/* A power cut came while it was under way, and the writer has not connected that
- * member again: the part that was there may be lost, and was not sent anew.
+/* A power cut came while it was under way, and the writer has not connected that member
+ * again: the part that was there may be lost, and was not sent again.
  */
 static bool
 cut_under_way (const struct host_role *h, const struct asked *q, unsigned g)
@@ -436,8 +438,8 @@ write_done (struct host_role *h, struct asked *q, const struct array_request *r)
     for (unsigned c = 0; c < w.layout.copies && !fua; c++)
       lapses->client[q->client].wrote[w.copy[q->first + i][c].member] =
         oracle_moment;
-    /* An evicted host may not know it yet, and no member is fenced yet: what it
-     * acknowledges is lost with it, but what is stable.
+    /* An evicted host may not know it yet, and no member is fenced yet: its acknowledged
+     * data is lost with it, except stable data.
      */
     if ((over || cut_under_way (h, q, q->first + i)) && !fua)
       continue;
@@ -451,8 +453,8 @@ write_done (struct host_role *h, struct asked *q, const struct array_request *r)
   }
 }
 
-/* What was acked before it was asked for is stable, as far as it is there; its
- * client, and with it somebody, knows what there was to know.
+/* Data acknowledged before the FLUSH was requested is stable, as far as it is there; its
+ * client, and so at least one client, knows of all losses.
  */
 static void
 flush_over (const struct host_role *h, const struct asked *q)
@@ -463,12 +465,43 @@ flush_over (const struct host_role *h, const struct asked *q)
       grains[g].mine[q->client].version = 0;
 }
 
+/* The round that a disk has noted; 0: none, or it is to forget all. */
+static uint64_t
+noted (struct disk *d)
+{
+  struct superblock sb;
+  const char *why;
+
+  return superblock_newest (d->header, &sb, &why) == -1 ? 0 : sb.round;
+}
+
+/* Members that were in-sync, and are out as its host knows, are two rounds behind all
+ * members in sync.  An import relies on that if all members that knew it are gone.
+ */
+static void
+check_outrun (const struct host_role *h)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  for (unsigned m = 0; m < w.layout.members; m++)
+    for (unsigned i = 0; i < w.layout.members; i++)
+      if (h->states[m] == MEMBER_OUT && a->member[m].state == MEMBER_OUT &&
+          !joined[m] && h->states[i] == MEMBER_IN_SYNC &&
+          a->member[i].state == MEMBER_IN_SYNC &&
+          noted (place_disk (a, m)) + 2 > noted (place_disk (a, i)))
+        sim_fail ("a FLUSH is done: member %u, which is out, has round %" PRIu64
+                  ", and member %u has %" PRIu64,
+                  m, noted (place_disk (a, m)), i, noted (place_disk (a, i)));
+}
+
 static void
 flush_done (const struct host_role *h, struct asked *q)
 {
   counters.flushes++;
   if (!is_writer (q->session) || q->ended)
     return;
+  if (h->part_length == 0)
+    check_outrun (h);
   for (unsigned g = 0; g < w.grains; g++) {
     bool own = grains[g].writer == q->session;
 
@@ -714,9 +747,9 @@ hidden (unsigned g)
   return value;
 }
 
-/* What a member that does not count has of a grain which all that count have in their
- * lists: it is read when that member is in-sync again, if it is as new as it must be.
- * GARBAGE: none is.
+/* The content, on an out member, of a grain that all in-sync members have in their lists:
+ * it is read when that member is in-sync again, if it is new enough.  GARBAGE: none
+ * is.
  */
 static uint64_t
 kept_elsewhere (unsigned g)
@@ -738,7 +771,7 @@ kept_elsewhere (unsigned g)
   return value;
 }
 
-/* What a new writer finds of a grain when it lets clients in: the base of its era. */
+/* The content of a grain when a new writer admits clients: the base of its era. */
 static uint64_t
 base (unsigned g)
 {
@@ -932,7 +965,7 @@ oracle_copied (struct disk *copy)
   for (unsigned s = 0; s < copy->slots_count; s++) {
     unsigned g = w.place[copy->place].grain[s];
 
-    /* What could be read nowhere when clients were let in may be anything. */
+    /* A grain that was readable nowhere when clients were admitted may be anything. */
     copy->slots[s].good = possible (g, copy->slots[s].now,
                                     grains[g].promised) ||
                           (grains[g].base == GARBAGE &&
@@ -998,10 +1031,9 @@ oracle_rolled_back (void)
   return false;
 }
 
-/* The writer has connected a member again.  Of what it acknowledged until now,
- * also since the COMMIT that gave the member back, a part may have gone with the
- * member's cache.  What it acknowledges from now on is there: it writes anew what
- * is under way.
+/* The writer has connected a member again.  A part of its acknowledged data until now,
+ * also since the COMMIT that gave the member back, may have gone with the member's cache.
+ * Data acknowledged from now on is there: the writer sends writes under way again.
  */
 void
 oracle_relinked (const struct host_role *h, unsigned member, bool aged)
@@ -1023,9 +1055,9 @@ oracle_relinked (const struct host_role *h, unsigned member, bool aged)
   oracle_linked (h, member);
 }
 
-/* Was a member that could not be left out away in this era, or did one join while two
- * of its group were not in-sync?  Then not all bits fall before the array is
- * attached anew.
+/* Was a member that could not be left out away in this era, or did one join while two of
+ * its group were not in-sync?  Then not all bits are cleared before the array is attached
+ * again.
  */
 bool
 oracle_reconnected (void)
@@ -1046,8 +1078,8 @@ joins_as_third (const struct cluster_array_record *a)
   return false;
 }
 
-/* A member that lost its cache is still in-sync in a new epoch: what it lost
- * may be lost for good.
+/* A member that lost its cache is still in-sync in a new epoch: its lost data may be lost
+ * for good.
  */
 void
 oracle_committed (const struct cluster_array_record *before,
@@ -1058,6 +1090,8 @@ oracle_committed (const struct cluster_array_record *before,
   for (unsigned m = 0; m < w.layout.members; m++) {
     struct disk *d = place_disk (now, m);
 
+    if (now->member[m].state != MEMBER_OUT)
+      joined[m] = now->member[m].state == MEMBER_JOINING;
     if (now->member[m].state != MEMBER_IN_SYNC) {
       for (unsigned g = 0;
            before->member[m].state == MEMBER_IN_SYNC && g < w.grains; g++)

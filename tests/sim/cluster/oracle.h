@@ -1,5 +1,6 @@
-/* oracle.h: what oracle.c and oracle-shared.c have of each other: where hosts share the
- * array by leases, the latter knows what may be read, and the former all the rest.
+/* oracle.h: the interface between oracle.c and oracle-shared.c: where hosts share the
+ * array by leases, the latter knows which contents may be read, and the former everything
+ * else.
  */
 
 #ifndef WEFT_SIM_CLUSTER_ORACLE_H
@@ -25,7 +26,7 @@ struct asked {
     alone; /* weftd had not answered its host for the TTL when it was asked */
   unsigned first, count;
   uint64_t
-    *floors; /* of each, at submission; then what was promised of each, and
+    *floors; /* of each, at submission; then the promised version of each, and
                        then its era */
 };
 
@@ -34,7 +35,7 @@ extern uint64_t oracle_moment; /* of requests and their ends, in their order */
 bool oracle_session_ended (uint64_t id);
 /* Every copy of a grain that counts is stable as something that may be there. */
 void oracle_check_stable (unsigned g, uint64_t floor, const char *what);
-/* One of several that write a part each is to make this grain equal, of another's. */
+/* One of several part writers is about to resynchronize this grain of another's part. */
 void oracle_recovers (const struct host_role *h, unsigned g);
 /* It is; nobody writes there any more. */
 void oracle_recovered (const struct host_role *h, unsigned g);
@@ -61,12 +62,12 @@ void shared_serving (const struct host_role *h);
 void shared_writer_gone (uint64_t session);
 void shared_changes (uint64_t session, unsigned g, unsigned member);
 void shared_fall (unsigned g);
-/* Another member is read from now on.  What a host has written to the former one, and has
- * no answer for, it writes again; what was read of it there may be gone until then.
+/* Reads use another member from now on.  A host sends its unacknowledged writes to the
+ * former one again; reads of such writes there may be gone until then.
  */
 void shared_undo (unsigned g);
-/* Somebody who held it has died, and it was not recovered yet: what one member loses is
- * gone.
+/* A holder of it has died, and it is not recovered yet: the loss of one member loses
+ * it.
  */
 bool shared_exposed (unsigned g);
 /* Is it another than what may be there?  Says why, or NULL. */

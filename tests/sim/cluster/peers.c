@@ -82,8 +82,8 @@ note (struct peer *p, uint64_t round, uint64_t at)
   p->noted[i].at = at;
 }
 
-/* Who writes alone begins all rounds: until then no disk has one.  Where several write a
- * disk tells by itself what it has.
+/* A writer that is alone begins all rounds: until then no disk has one.  Where several
+ * write, a disk reports its round itself.
  */
 static void
 note_rounds (struct host_role *h, const struct nbd *n)
@@ -120,6 +120,22 @@ aged (const struct peer *p)
         p->wrote_at <= p->noted[i].at + ROUND_LATE_MS * MS)
       return false;
   return true;
+}
+
+/* Times of requests for data: a sync does not count, nor an image that replaces a
+ * FLUSH.
+ */
+static void
+note_time (struct peer *p, const struct nbd *n)
+{
+  unsigned i = p->timed_count % TIMED;
+
+  if (n->kind != NBD_READ && (n->kind != NBD_CHANGE || n->versions_count == 0 ||
+                              (n->fua && n->io->kind == IO_BATCH)))
+    return;
+  p->timed[i].at = sim_now;
+  p->timed[i].took = sim_now - n->sent;
+  p->timed_count++;
 }
 
 static void
@@ -218,6 +234,8 @@ answered (struct conn *c, struct nbd *n)
     if (n->round + 1 >= h->heard_round && n->round + 1 >= h->round)
       note (p, n->round, p->asked_at);
   }
+  if (!n->error)
+    note_time (p, n);
   if (n->error)
     TRACE (&h->proc, "member %u answers error %d", p->member, n->error);
   else if (n->kind == NBD_CHANGE)
@@ -226,7 +244,7 @@ answered (struct conn *c, struct nbd *n)
   host_take (h);
 }
 
-/* The engine is told first, then gets back what was in flight. */
+/* The engine hears of the loss first, then gets requests in flight back. */
 static void
 sever (struct peer *p, const char *reason)
 {
@@ -237,7 +255,7 @@ sever (struct peer *p, const char *reason)
   peer_close (p);
 }
 
-/* Of one that is made and that the engine has not got yet it hears then. */
+/* If the engine has not got a new connection yet, it hears of the loss then. */
 static void
 broke (struct conn *c)
 {
@@ -395,7 +413,7 @@ peers_begin (struct host_role *h)
       connect_doors (&h->peer[m]);
 }
 
-/* Of who is out the connection is broken. */
+/* Breaks the connections of members that are out. */
 void
 peers_commit (struct host_role *h, const struct host_action *a)
 {
@@ -418,22 +436,23 @@ tell_lost (void *owner)
 {
   struct peer *p = owner;
 
-  host_lost (p->host->core, p->member, p->lost, p->answers, p->reason,
-             now_ms ());
+  host_lost (p->host->core, p->member, p->lost, p->answers, p->waited_ms,
+             p->reason, now_ms ());
   host_take (p->host);
 }
 
 /* Another thread may have the news to the host engine in hand for a while. */
 void
-peer_lost (struct peer *p, bool answers, const char *reason)
+peer_lost (struct peer *p, const struct array_notice *n)
 {
   struct host_role *h = p->host;
 
   if (p->seated)
-    sever (p, reason);
+    sever (p, n->reason);
   p->lost = h->seats.connection[p->member];
-  p->answers = answers;
-  snprintf (p->reason, sizeof p->reason, "%s", reason);
+  p->answers = n->answers;
+  p->waited_ms = n->waited_ms;
+  memcpy (p->reason, n->reason, sizeof p->reason);
   process_after (&h->proc,
                  sim_chance (10) ? between (0, 30 * MS) : between (0, 50 * US),
                  tell_lost, p);

@@ -9,6 +9,10 @@
  *   --rollbacks                       disks are rolled back in every world, not in
  *                                     one of five
  *   --rekeys                          disks get other keys
+ *   --imports                         weftd's database is lost, and the array imported
+ *   --restores                        weftd is restored from backups
+ *   --sick                            disks are slow, and lines swallow what is sent,
+ *                                     not in one of 50
  *   --hard                            three times the usual rate of faults
  *   --shared                          several hosts write, each a part of the array
  *   --leases                          several hosts share it by leases
@@ -28,12 +32,14 @@ static unsigned long long seed;
 static void
 replay (void)
 {
-  fprintf (stderr,
-           "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s%s%s%s%s\n",
-           seed, world_rollbacks ? " --rollbacks" : "",
-           world_rekeys ? " --rekeys" : "", world_imports ? " --imports" : "",
-           world_hard ? " --hard" : "", world_shared ? " --shared" : "",
-           world_leases ? " --leases" : "");
+  fprintf (
+    stderr,
+    "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s%s%s%s%s%s%s\n",
+    seed, world_rollbacks ? " --rollbacks" : "",
+    world_rekeys ? " --rekeys" : "", world_imports ? " --imports" : "",
+    world_restores ? " --restores" : "", world_sick ? " --sick" : "",
+    world_hard ? " --hard" : "", world_shared ? " --shared" : "",
+    world_leases ? " --leases" : "");
 }
 
 static double
@@ -70,8 +76,9 @@ usage (void)
 {
   fprintf (
     stderr,
-    "usage: sim-cluster [-v] [--rollbacks] [--rekeys] [--imports] [--hard] "
-    "[--shared | --leases] --seed N | --corpus FIRST COUNT | --fresh COUNT "
+    "usage: sim-cluster [-v] [--rollbacks] [--rekeys] [--imports] "
+    "[--restores] [--sick] [--hard] [--shared | --leases] --seed N | --corpus "
+    "FIRST COUNT | --fresh COUNT "
     "| --seconds S\n");
   return 2;
 }
@@ -82,7 +89,7 @@ main (int argc, char *argv[])
   unsigned long long first = 0, count = 0, seconds = 0, trace = 0;
   double began = clock_s (), took;
   time_t end, tell, now;
-  bool shared = false;
+  bool shared = false, sick = false;
 
   for (int i = 1; i < argc; i++) {
     if (strcmp (argv[i], "-v") == 0)
@@ -93,6 +100,10 @@ main (int argc, char *argv[])
       world_rekeys = true;
     else if (strcmp (argv[i], "--imports") == 0)
       world_imports = true;
+    else if (strcmp (argv[i], "--restores") == 0)
+      world_restores = true;
+    else if (strcmp (argv[i], "--sick") == 0)
+      world_sick = sick = true;
     else if (strcmp (argv[i], "--hard") == 0)
       world_hard = true;
     else if (strcmp (argv[i], "--shared") == 0)
@@ -126,8 +137,11 @@ main (int argc, char *argv[])
     if (seconds && !shared) {
       world_shared = seed % 4 == 0;
       world_leases = seed % 4 == 2;
-      world_imports = seed % 8 == 1;
+      world_imports = seed / 4 % 4 == 1;
+      world_restores = seed / 4 % 4 == 2;
     }
+    if (seconds && !sick)
+      world_sick = seed / 16 % 4 == 3;
     world_begin (seed);
     world_run ();
     world_finish ();
@@ -158,11 +172,17 @@ main (int argc, char *argv[])
             "declarations, %llu orders to recover\n",
             counters.leases, counters.gives, counters.declares,
             counters.recoveries);
+  if (counters.slows + counters.holes)
+    printf (
+      "sim-cluster: %llu disks were slow, called so at %llu looks; %llu lines "
+      "swallowed what was sent, and %llu connections ended for that\n",
+      counters.slows, counters.slow_found, counters.holes, counters.swallowed);
   if (counters.imports)
     printf ("sim-cluster: the database was lost: %llu imports, %llu refused, "
-            "%llu with the loss accepted, %llu never possible\n",
+            "%llu with the loss accepted, %llu never possible; %llu members "
+            "given up\n",
             counters.imports, counters.import_refusals, counters.imports_forced,
-            counters.imports_never);
+            counters.imports_never, counters.imports_without);
   printf ("sim-cluster: seed %llu: trace %016llx\n", seed - 1, trace);
   return 0;
 }

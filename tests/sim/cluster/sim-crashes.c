@@ -10,9 +10,9 @@
  *                  one at the last of them
  *   one is lost    the first member is killed after the first operation, and is
  *                  back soon: it goes out and joins.  Every input to any engine
- *                  is a boundary, messages and what is stored included
+ *                  is a boundary, including messages and stores
  *   replaced       the writer is killed when all is answered, and another takes
- *                  its place: every input until that lets clients in
+ *                  its place: every input until that admits clients
  *   moved          all is well: every input until all is answered
  *
  * In some scenes two hosts write, on both sides of a border within one extent, and the

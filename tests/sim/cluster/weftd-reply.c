@@ -1,4 +1,4 @@
-/* weftd-reply.c: what weftd's answers say, as server/views.c does. */
+/* weftd-reply.c: the content of weftd's answers, as in server/views.c. */
 
 #include <config.h>
 
@@ -30,12 +30,9 @@ status (enum cluster_problem_kind kind)
 }
 
 static void
-mint (const struct cluster_array *a, unsigned member, uint64_t session,
-      bool writable, struct peer_address *p)
+mint (const struct cluster_array *a, unsigned member, const char *text,
+      struct peer_address *p)
 {
-  char text[TOKEN_BYTES_MAX + 1];
-
-  cluster_member_token (w.weftd.engine, a, member, session, writable, text);
   p->process = process_at (a->disk[member]->rec.uri);
   p->fence = a->rec.member[member].fence;
   p->lapse = a->rec.member[member].lapse;
@@ -50,6 +47,7 @@ fill_disk (struct answer *a, const struct cluster_disk *d, bool no_news)
 {
   struct member_desire *desire = &a->desire;
   struct cluster_disk_told r;
+  char token[TOKEN_BYTES_MAX + 1];
 
   cluster_disk_told (w.weftd.engine, d, no_news, &r);
   desire->generation = r.generation;
@@ -79,9 +77,11 @@ fill_disk (struct answer *a, const struct cluster_disk *d, bool no_news)
   desire->join_epoch = r.order.epoch;
   desire->join_round = r.order.round;
   for (unsigned m = 0; r.joins && m < r.place->layout.members; m++)
-    if (r.order.source[m])
-      mint (r.place, m, cluster_over_source (r.place, r.position), false,
-            &a->peer[m]);
+    if (r.order.source[m]) {
+      cluster_source_token (w.weftd.engine, r.place, m, r.position,
+                            cluster_shut_source (r.place, r.position), token);
+      mint (r.place, m, token, &a->peer[m]);
+    }
   a->over_count = r.over_count;
   for (unsigned i = 0; i < r.over_count; i++)
     a->over[i] = (struct member_over) { r.over[i].number, r.over[i].session,
@@ -101,7 +101,7 @@ fill_leases (struct call *c, const struct cluster_output *o)
 
   cluster_lease_told (w.weftd.engine, o->array, o->session, &told);
   c->answer.declare = !o->session->lessee.declared;
-  /* Who attaches is only told of one that it begins with. */
+  /* An attaching session hears only of an order that it begins with. */
   if (o->reply == CLUSTER_REPLY_SESSION ||
       (told.count == 1 && told.ranges[0].length == o->array->layout.size))
     c->answer.order_number = told.recover;
@@ -145,8 +145,10 @@ fill_session (struct call *c, const struct cluster_output *o)
   a->round = array->rec.round;
   for (unsigned m = 0; a->has_map && m < array->layout.members; m++) {
     struct peer_address *p = &a->peer[m];
+    char token[TOKEN_BYTES_MAX + 1];
 
-    mint (array, m, s->rec.id, s->rec.writable, p);
+    cluster_member_token (w.weftd.engine, array, m, s, token);
+    mint (array, m, token, p);
     p->round = p->reach = cluster_member_round (array, m);
     p->life_round = cluster_member_life_round (array, m);
     if (cluster_member_known (array, m, s))

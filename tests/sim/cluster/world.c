@@ -15,8 +15,8 @@ struct world w;
 unsigned long long steps, io_steps;
 struct counters counters;
 static uint64_t lives;
-bool world_rollbacks, world_rekeys, world_imports, world_hard, world_shared,
-  world_leases;
+bool world_rollbacks, world_rekeys, world_imports, world_restores, world_hard,
+  world_shared, world_leases, world_sick;
 
 void *
 make (size_t size)
@@ -201,6 +201,11 @@ choose (struct config *c)
   }
   if (world_leases)
     choose_leases (c);
+  if (sim_chance (3)) { /* long enough for a word to be overdue */
+    c->withholds = true;
+    c->faults_ms = 6000 + sim_below (8000);
+    c->work_ns = between (80, 120) * SECOND;
+  }
 }
 
 static void
@@ -213,7 +218,7 @@ make_parts (void)
   w.weftd.proc = (struct process) { .kind = "weftd" };
   w.disks = members + w.config.spares;
   w.roles = w.disks + TWINS;
-  for (unsigned i = 0; i < w.roles; i++) {
+  for (unsigned i = 0; i <= w.roles; i++) {
     struct member_role *m = &w.member[i];
 
     m->proc = (struct process) { .kind = "member",
@@ -226,6 +231,7 @@ make_parts (void)
     if (!m->pulled)
       disk_format (m->disk, i);
   }
+  disk_nobody (&w.disk[w.roles], w.roles);
   for (unsigned i = 0; i < w.config.hosts; i++) {
     struct host_role *h = &w.host[i];
 
@@ -244,10 +250,7 @@ begin (void)
   mallopt (M_MMAP_THRESHOLD, MiB (64));
   mallopt (M_TRIM_THRESHOLD, MiB (256));
   if (layout_init (&w.layout, c->kind, c->n, c->groups, c->unit,
-                   /* A part may end where the array does, as weftd knows it. */
-                   c->shared || c->leases ? format_usable (c->member_bytes)
-                                          : c->member_bytes,
-                   why, sizeof why) == -1)
+                   format_usable (c->member_bytes), why, sizeof why) == -1)
     sim_fail ("layout: %s", why);
   areas_choose ();
   if (c->shared)
@@ -282,6 +285,7 @@ world_begin (uint64_t seed)
   sim_now = 1000 * SECOND;
   grain_bytes = sim_chance (60) ? 64 : sim_chance (40) ? 512 : 4096;
   choose (&w.config);
+  sick_choose (&w.config, seed);
   begin ();
 }
 
@@ -408,7 +412,7 @@ world_run (void)
 }
 
 /* A young copy was taken for a disk, and is refused since it was started again, or the
- * array stands still, for another member has seen more of its writing: the array waits
+ * array is frozen, for another member has seen more of its writing: the array waits
  * for the right disk, which is not there any more.  Only an import helps.
  */
 static bool
@@ -475,18 +479,19 @@ parts_converged (void)
          (w.config.leases || !store_array ()->to_recover);
 }
 
-/* Nobody is told that copies may differ: so they do not, though nobody may have attached
- * the part of a host that has ended.
+/* weftd does not say that copies may differ: so they do not, though nobody may have attached
+ * the part of a host that has ended, and members may have lost what they had not flushed.
  */
 static void
 check_equal (void)
 {
-  bool differ =
-    w.differ; /* a member was given back without what was not flushed */
+  const struct cluster_session *by;
+  uint64_t bytes;
 
-  for (unsigned i = 0; i < w.config.hosts; i++)
-    differ |= w.host[i].engine && array_differs (w.host[i].engine);
-  for (unsigned g = 0; !differ && g < w.grains; g++)
+  if (cluster_array_unequal (cluster_array_find (w.weftd.engine, ARRAY_NAME),
+                             &bytes, &by) != UNEQUAL_NONE)
+    return;
+  for (unsigned g = 0; g < w.grains; g++)
     oracle_agreed (g, "all parts are recovered", false);
 }
 
@@ -563,7 +568,7 @@ world_end (void)
   while ((e = sim_pop ()) != NULL)
     e->happen (e);
   net_check_empty ();
-  for (unsigned i = 0; i < w.roles; i++)
+  for (unsigned i = 0; i <= w.roles; i++)
     disk_free (&w.disk[i]);
   store_forget ();
   areas_free ();

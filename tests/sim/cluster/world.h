@@ -2,19 +2,20 @@
  * the four engines of core/ unmodified, in one process.
  *
  *   world.c    a run's parts, the clock's events, processes
- *   net.c      who can reach whom; calls to weftd; connections to members
+ *   net.c      which parties reach each other; calls to weftd; connections to members
  *   disk.c     a virtual disk: data in grains behind a volatile cache, a header
  *   weftd.c    the cluster engine with a store     weftd-reply.c its answers
  *   disk-role.c  a member process: header, heartbeats   doors.c its doors
  *   puller.c   the rebuild, in a member process that is joining
  *   host.c     an array process   peers.c  its connections to members
- *   resync.c   what it does before it lets clients in   parts.c  what it may write
+ *   resync.c   its resync before it admits clients   parts.c  where it may write
  *   leases.c   its leases
- *   clients.c  the workload      oracle.c what clients may be told
+ *   clients.c  the workload      oracle.c the answers that clients may get
  *   oracle-shared.c, zones.c     the same, where leases come and go
- *   oracle-ends.c  who was ended justly
- *   check.c    what must always be so
- *   faults.c, admins.c, copies.c  what goes wrong (faults.h)
+ *   oracle-ends.c  checks that only a faulty session is ended
+ *   check.c    invariants
+ *   faults.c, admins.c, databases.c, copies.c, hangs.c, sick.c, readers.c  faults:
+ *     see faults.h
  *
  * The shells (weftd, disk-role, doors, puller, host, peers, resync) do in the small
  * what server/ and plugin/ do.
@@ -49,7 +50,7 @@
 
 #define HOSTS_MAX 5
 #define PLACES_MAX 8            /* members of the array */
-#define DISKS_MAX 12            /* copies of disks included */
+#define DISKS_MAX 13            /* copies of disks included, and nobody's */
 #define TWINS 2                 /* room for copies of disks */
 #define PARTIES (1 + HOSTS_MAX) /* weftd's machine, then the hosts */
 #define AREAS_MAX 10
@@ -145,17 +146,23 @@ struct disk {
   struct slot *slots; /* of the place */
   unsigned slots_count;
   bool dead;
+  uint64_t slow_from, slow_until, slow_ns; /* each request takes so long */
+  uint64_t answered_at;                    /* it completed one */
+  /* sick.c */
+  unsigned slow_syncs; /* how many times as long as other requests these take */
+  uint64_t slow_state, slow_calm, owed_at, found_at, known_at, known_losses,
+    waited_at, kept_at;
   unsigned write_errors;          /* the next so many writes or flushes fail */
   unsigned read_errors;           /* reads */
   uint64_t hung_from, hung_until; /* it answers nothing; 0: it never hung */
   uint64_t hang_state, hang_calm; /* hangs.c */
-  /* Until then it refuses so many of a hundred writes for want of room; or something in
-   * front of the member does, of which that knows nothing.
+  /* Until then the disk refuses this percentage of writes for want of room; or a layer in
+   * front of the member does, of which the member knows nothing.
    */
   uint64_t full_until;
   unsigned full_percent;
   bool full_before;
-  uint64_t told_min_epoch; /* the highest that weftd was told */
+  uint64_t told_min_epoch; /* the highest in a report to weftd */
   /* Of each host a bit: it has not connected the disk again, to write, since that lost
    * its cache; or since a write or flush failed, or a copy of it was refused.
    */
@@ -168,6 +175,7 @@ void disk_format (struct disk *d, unsigned number);
 void disk_take_place (struct disk *d, unsigned place);
 /* A copy holds what a loss of power would leave, or what a program reads. */
 void disk_copy (struct disk *copy, const struct disk *d, bool power);
+void disk_nobody (struct disk *d, unsigned number); /* there is none */
 void disk_free (struct disk *d);
 void disk_write (struct disk *d, unsigned slot, uint64_t version, bool fua);
 void disk_flush (struct disk *d);
@@ -176,6 +184,12 @@ void disk_flush (struct disk *d);
  */
 uint64_t disk_hangs (const struct disk *d);
 uint64_t disk_stuck_ms (const struct disk *d);
+/* sick.c: is it slow, how much longer takes this request, and for how long is its process
+ * without an answer of it by that?
+ */
+bool disk_slow (const struct disk *d);
+uint64_t disk_slow_ns (const struct disk *d);
+uint64_t disk_slow_stuck_ms (const struct disk *d);
 bool disk_fails (struct disk *d);         /* to write or to flush, this time */
 bool disk_refuses (const struct disk *d); /* to write, this time */
 void disk_header_write (struct disk *d, const struct member_action *a);
@@ -243,12 +257,13 @@ struct answer {
   uint8_t array[16];
   uint64_t generation;   /* weftd's */
   uint64_t order_number; /* to recover the ranges of the call; 0: none */
-  bool declare; /* of a grant: who shares by leases is to declare what it has */
+  bool declare; /* of a grant: a session that shares by leases must declare its
+                 * ranges */
   uint64_t round;       /* the highest of the array that is known */
   struct peer_address { /* for a host, or a joining member */
-    unsigned process;   /* that is to be asked */
+    unsigned process;   /* the process to ask */
     uint64_t fence;     /* nothing asked in an earlier epoch runs there */
-    uint64_t lapse;     /* what was not flushed in an earlier one may be gone */
+    uint64_t lapse;     /* data not flushed in an earlier one may be gone */
     uint64_t life;      /* since this one the same process serves it */
     uint64_t round, life_round, reach; /* as in common/map.h */
     char data[TOKEN_BYTES_MAX + 9], batch[TOKEN_BYTES_MAX + 9],
@@ -279,17 +294,18 @@ struct call {
       unsigned member;
       uint64_t round;
       bool answers;
+      uint64_t waited_ms;
       char reason[160];
       uint8_t disk[16];
     } member;
   };
   struct cluster_array_tune tune;
   uint64_t session_id;
-  char node[16]; /* what is said of it: on or off */
+  char node[16]; /* the order: on or off */
   bool on;
   struct cluster_lease_words leases; /* its lists are the call's */
   struct answer answer;
-  /* With an answer to a session: what is asked back, is to be recovered, is granted. */
+  /* With an answer to a session: ranges to give back, to recover, and granted ones. */
   struct lease_wish *revoke;
   unsigned revokes;
   struct array_range *ranges;
@@ -350,6 +366,8 @@ struct conn {
   struct nbd *queue[2], **tail[2]; /* on the way to that end */
   bool broken;                     /* nothing new gets through */
   bool closed[2];                  /* that end has done with it */
+  /* Since then a line has swallowed what is on the way to that end; 0: none has. */
+  uint64_t swallowed[2];
   unsigned refs;
   const char *name;
   uint64_t epoch;   /* of its token, */
@@ -373,15 +391,40 @@ void nbd_unref (struct nbd *n);
 void conn_unref (struct conn *c);
 void conn_close (struct conn *c, unsigned end); /* by that end */
 void conn_break (struct conn *c);               /* by the network */
-/* Of those between two parties; PARTIES: any. */
+/* The connections between two parties; PARTIES: any. */
 void conn_break_some (unsigned a, unsigned b, unsigned percent);
 bool net_cut (unsigned from, unsigned to);
+/* A line on which what one party sends to another does not arrive: all, or what has more
+ * bytes of data.
+ */
+struct hole {
+  unsigned from, to;          /* parties; 0: there is none */
+  const struct process *only; /* only messages that this member sends or gets */
+  bool all;
+  uint64_t bytes;
+};
+#define HOLES_MAX 2
+bool net_holes (void);
+void net_holes_heal (void);
+/* Is it a member with anything to send or get by such a line?  A host at the end of one?  Is
+ * there one between these two?
+ */
+bool net_behind (const struct process *member);
+bool net_beside (const struct process *host);
+bool net_holed (const struct process *host, const struct process *member);
 void net_check_empty (void);
 
 /* ---- The roles ---- */
 
-struct join; /* puller.c */
+struct join;      /* puller.c */
+struct withheld { /* withheld.c */
+  uint64_t life;  /* of the process that withholds it; 0: none does */
+  bool epochs;    /* that it refuses former epochs, or else ended sessions */
+  uint64_t said;  /* its last word, which it keeps sending */
+  uint64_t until, asked_at, calm_at;
+};
 struct member_role {
+  struct withheld withheld;
   struct process proc;
   struct disk *disk;
   struct member *engine; /* NULL: not running */
@@ -408,10 +451,14 @@ struct member_role {
   bool refused;  /* for it has an old copy */
 };
 void member_start (struct member_role *m);
+/* The words and answers of a member that withholds a word (withheld.c). */
+void withheld_words (const struct member_role *m,
+                     struct cluster_disk_heartbeat *hb);
+void withheld_told (struct member_role *m, const struct answer *a);
 void member_stop (struct member_role *m, bool power);
 void member_unplug (
   struct member_role *m); /* the power goes, whether it runs or not */
-void member_act (struct member_role *m); /* whatever the engine wishes now */
+void member_act (struct member_role *m); /* the engine's present wishes */
 /* doors.c */
 void door_request (struct conn *c, struct nbd *n);
 void door_hangup (struct conn *c);
@@ -434,6 +481,7 @@ enum host_stage {
   HOST_OVER
 };
 #define NOTED 64
+#define TIMED 16
 struct peer {
   struct host_role *host;
   unsigned member;
@@ -452,8 +500,16 @@ struct peer {
     uint64_t round, at;
   } noted[NOTED];
   unsigned noted_count;
-  uint64_t lost; /* the number of the last one that is told as lost, and why */
+  /* When it answered a request for data, and after how long; the next one is put at
+   * [timed_count % TIMED].
+   */
+  struct {
+    uint64_t at, took;
+  } timed[TIMED];
+  unsigned timed_count;
+  uint64_t lost; /* the number of the last one reported as lost, and why */
   bool answers;
+  uint64_t waited_ms;
   char reason[160];
   struct conn *data, *batch;
   unsigned opening; /* doors that have not answered */
@@ -465,6 +521,7 @@ struct host_role {
   uint64_t part_offset, part_length; /* that it is to write; length 0: all */
   uint64_t next_offset, next_length; /* when it starts again; 0: any part */
   bool leases; /* it shares the array by leases; its part is all of it then */
+  bool begins_with_all;
   enum host_stage stage;
   struct host *core;    /* the host engine */
   struct array *engine; /* the array engine, with: */
@@ -493,6 +550,9 @@ struct host_role {
    */
   uint64_t exiled_until, reads_at;
   uint64_t rests_until; /* its clients do */
+  /* Until then it says no more of epochs than in this heartbeat of this session. */
+  uint64_t withheld_until, withheld_session;
+  struct cluster_session_heartbeat withheld_said;
   unsigned streams; /* how far its clients are, who go from grain to grain */
   /* leases.c: */
   struct lessee *lessee; /* NULL: it has no leases */
@@ -506,6 +566,11 @@ struct host_role {
   bool holds[AREAS_MAX * 64]; /* grains */
 };
 void host_start (struct host_role *h);
+/* The same of a host. */
+void withheld_session (struct host_role *h,
+                       struct cluster_session_heartbeat *hb);
+/* Does it withhold its word, or did it in the last ns? */
+bool withheld_lately (const struct host_role *h, uint64_t ns);
 void host_kill (struct host_role *h);
 void host_detach (struct host_role *h);
 void host_stop (struct host_role *h, int error); /* the session is over */
@@ -520,19 +585,22 @@ uint64_t now_ms (void);
 void peers_begin (struct host_role *h);
 void peers_commit (struct host_role *h, const struct host_action *a);
 void peers_forget (struct host_role *h); /* nothing comes back from them */
-void peer_begin (struct peer *p, uint64_t connection); /* connect it anew */
-void peer_lost (struct peer *p, bool answers, const char *reason);
+void peer_begin (struct peer *p, uint64_t connection); /* connect it again */
+void peer_lost (struct peer *p, const struct array_notice *n);
 void peer_send (struct peer *p, struct array_io *io);
 /* Has this process of its node ended? */
 bool host_knows_ended (const struct host_role *h, const char *process);
 /* leases.c */
 void leases_begin (struct host_role *h);
 void leases_end (struct host_role *h);
-bool leases_take (struct host_role *h); /* false: nothing is to be done */
+bool leases_take (struct host_role *h); /* false: nothing is due */
 uint64_t leases_due_ms (const struct host_role *h);
 void leases_notice (struct host_role *h, const struct array_notice *n);
 /* An answer with news of leases.  Is weftd to be heard again at once? */
 bool leases_heard (struct host_role *h, const struct call *c);
+/* The array is recovered at the attach; it was. */
+void leases_recover_all (struct host_role *h);
+void leases_recovered_all (struct host_role *h);
 void leases_recovered (struct host_role *h, const struct array_range *ranges,
                        unsigned count, bool ok);
 /* parts.c */
@@ -552,6 +620,8 @@ void host_resync_free (struct host_role *h);
 void clients_poll (struct host_role *h);
 void clients_done (struct host_role *h, struct array_request *r);
 void clients_killed (struct host_role *h);
+/* For how long its oldest request has waited. */
+uint64_t clients_wait_ns (const struct host_role *h);
 void clients_send (struct host_role *h, enum array_op op, unsigned flags,
                    uint64_t offset, uint64_t length);
 
@@ -593,7 +663,8 @@ void store_backup (void);
 bool store_restore (void); /* the backup in place of the store */
 void store_unrestore (void);
 void
-store_lose (void); /* all of it; what was is true until the array is imported */
+store_lose (void); /* all of it; the former state is true until the array is
+                    * imported */
 bool store_begin_restore (void); /* as weftd --restore puts the backup back */
 void store_forget (void);
 
@@ -609,7 +680,7 @@ void oracle_closed (const struct host_role *h, unsigned client);
 void oracle_done (struct host_role *h, struct asked *j,
                   struct array_request *r);
 void oracle_forget (struct asked *j);
-void oracle_serving (struct host_role *h); /* a new writer lets clients in */
+void oracle_serving (struct host_role *h); /* a new writer admits clients */
 void oracle_writer_gone (uint64_t session);
 /* Durably; beside: others write as well. */
 void oracle_granted (const struct cluster_session_record *s, bool beside);
@@ -628,7 +699,8 @@ void oracle_committed (const struct cluster_array_record *before,
 void oracle_linked (const struct host_role *h, unsigned member);
 void oracle_relinked (const struct host_role *h, unsigned member, bool aged);
 bool oracle_reconnected (void);
-/* A lease has come to it: what any member has, and loses, its FLUSHes speak for. */
+/* A lease has come to it: its FLUSHes cover the data there on any member, and its
+ * loss. */
 void oracle_came (const struct host_role *h);
 void oracle_quiet (void);
 void oracle_bits_fell (void);
@@ -638,7 +710,7 @@ void oracle_bits_fell (void);
 void shared_holds (struct host_role *h, unsigned g);
 void shared_came (struct host_role *h, unsigned g);
 void shared_recovered (struct host_role *h, unsigned g);
-/* It begins to make copies equal, with this map. */
+/* It begins to resynchronize, with this map. */
 void shared_recovers (const struct host_role *h);
 
 /* oracle-ends.c */
@@ -659,14 +731,14 @@ void check_session (const struct cluster_session_record *s);
 bool check_written (uint64_t but_for);
 void check_session_end (const struct cluster_session_record *s);
 void check_grant (const struct call *c);
-struct host_role *check_writer (void); /* that lets clients in; or NULL */
+struct host_role *check_writer (void); /* that admits clients; or NULL */
 /* parts: they are written, and bits may be left. */
 bool check_converged (bool parts, char *why, size_t size);
 
 /* ---- What goes wrong (faults.c) ---- */
 
 void faults_begin (void);
-/* One of them, by hand, of hosts and members that with this number; whoever is down comes
+/* One fault, by hand, of the host or member with this number; a stopped process comes
  * back after `outage` ns.
  */
 enum victim { VICTIM_HOST, VICTIM_WEFTD, VICTIM_ALL, VICTIM_KILL, VICTIM_CUT };
@@ -691,14 +763,24 @@ struct config {
   unsigned flaky;      /* per mille of messages whose connection breaks */
   unsigned slow_store; /* percent */
   uint64_t work_ns;    /* how long clients and faults go on */
-  unsigned lone;       /* only so many hosts attach the array; 0: all */
-  bool shared;         /* several write it, each a part */
-  bool leases;         /* several share it by leases */
+  bool sick;           /* disks are slow, lines swallow what is sent */
+  uint64_t slow_out_ms;
+  bool syncs;     /* most requests are writes, and FLUSHes */
+  bool withholds; /* a member withholds a word for most of that time */
+  unsigned lone;  /* only so many hosts attach the array; 0: all */
+  bool shared;    /* several write it, each a part */
+  bool leases;    /* several share it by leases */
   enum lessee_kind lessee;
   /* Percent of requests to a few grains, and to one after the other. */
   unsigned hot, hot_grains, stream;
   unsigned client_us; /* between two requests, in the mean */
 };
+
+/* sick.c: is it a world with slow disks and lines that swallow?  By a stream of its own. */
+void sick_choose (struct config *c, uint64_t seed);
+/* A member changes its state. */
+void sick_check_out (const struct cluster_array_record *before,
+                     const struct cluster_array_record *now, unsigned member);
 
 struct world {
   struct config config;
@@ -707,36 +789,38 @@ struct world {
   unsigned grains;                 /* hot ones */
   uint64_t border[PIECES_MAX + 1]; /* of the pieces that parts are made of */
   unsigned pieces;
-  bool
-    differ; /* one that wrote has left, and a member had come back to it without what
-                  it had not flushed */
   bool united; /* no host writes a part any more, but one all */
   struct copy copy[AREAS_MAX * 64][COPIES_MAX];
   struct place place[PLACES_MAX];
   struct disk disk[DISKS_MAX];
   struct member_role member[DISKS_MAX];
   unsigned disks; /* at first; each has its number, less one, in its UUID */
-  unsigned roles; /* and room for copies */
+  /* And room for copies.  The next one never runs: it has the places for which a record
+   * only stands for a disk.
+   */
+  unsigned roles;
   unsigned holder[DISKS_MAX]; /* of each disk: see disk_holder */
   struct host_role host[HOSTS_MAX];
   struct weftd weftd;
   bool cut[PARTIES][PARTIES]; /* from, to */
-  bool healing;               /* nothing goes wrong any more */
-  bool working;               /* clients have something to do */
-  uint64_t quiet_until;       /* but nothing until then */
-  uint64_t calm_until;        /* but no fault until then */
-  uint64_t watch_until;       /* for a fault that waits for its moment */
-  bool exiled[PARTIES];       /* are cut off from all others together */
-  unsigned area_only; /* less one, is all that they use; 0: they use all */
+  struct hole hole[HOLES_MAX];
+  bool healing;         /* nothing goes wrong any more */
+  bool working;         /* clients have something to do */
+  uint64_t quiet_until; /* but nothing until then */
+  uint64_t calm_until;  /* but no fault until then */
+  uint64_t watch_until; /* for a fault that waits for its moment */
+  bool exiled[PARTIES]; /* are cut off from all others together */
+  unsigned area_only;   /* less one, is all that they use; 0: they use all */
   struct store store;
   bool old_database;
-  bool restoring;    /* it is to be restored: members have not said all yet */
-  bool no_database;  /* it is lost, and the array was not imported yet */
-  uint64_t lost_at;  /* when */
-  unsigned requests; /* so far */
-  uint64_t hash;     /* of what has happened */
+  bool restoring;       /* it is about to be restored: not all members have
+                      * reported yet */
+  bool no_database;     /* it is lost, and the array was not imported yet */
+  uint64_t lost_at;     /* when */
+  unsigned requests;    /* so far */
+  uint64_t hash;        /* of what has happened */
   unsigned read_errors; /* that members have answered */
-  struct process admin; /* who creates and replaces */
+  struct process admin; /* creates and replaces */
   bool created;
 };
 extern struct world w;
@@ -761,18 +845,26 @@ extern struct counters {
   unsigned long long leases, gives, declares, recoveries;
   unsigned long long restores; /* from a backup of the database */
   uint64_t hangs;              /* of disks */
-  /* Of the array, when the database was lost: done, refused, with the loss accepted. */
+  uint64_t withheld;           /* words of members and hosts */
+  /* Imports of the array after the loss of the database: done, refused, with the loss
+   * accepted. */
   unsigned long long imports, import_refusals, imports_forced, imports_never;
+  unsigned long long slows,
+    slow_found;                        /* disks; looks that found one accused */
+  unsigned long long holes, swallowed; /* lines; connections ended for one */
+  unsigned long long imports_without;  /* members that were given up */
 } counters;
 
 void world_begin (uint64_t seed);
+extern bool world_sick;      /* disks are slow, lines swallow what is sent */
 extern bool world_rollbacks; /* in every world */
 extern bool world_rekeys;    /* disks get other keys */
 extern bool
-  world_imports;          /* weftd's database is lost, and the array imported */
-extern bool world_hard;   /* thrice the usual rate of faults, for longer */
-extern bool world_shared; /* several hosts write, each a part of the array */
-extern bool world_leases; /* several hosts share it by leases */
+  world_imports; /* weftd's database is lost, and the array imported */
+extern bool world_restores; /* weftd is restored from backups */
+extern bool world_hard;     /* thrice the usual rate of faults, for longer */
+extern bool world_shared;   /* several hosts write, each a part of the array */
+extern bool world_leases;   /* several hosts share it by leases */
 /* The same, chosen by hand. */
 void world_configure (const struct config *c, uint64_t seed);
 void world_create (void);   /* the array; the hosts begin to attach */

@@ -1,4 +1,4 @@
-/* zones.c: what may be read of grains that several hosts write (zones.h). */
+/* zones.c: the contents that may be read of grains that several hosts write (zones.h). */
 
 #include <config.h>
 
@@ -20,7 +20,7 @@ struct value {
   uint64_t session;
   uint64_t begun; /* its write */
   uint64_t done;  /* it has taken effect by then, whatever was lost since; but
-                         what has no answer is written again */
+                         an unanswered one is written again */
   uint64_t low, high; /* its zone since the grain fell last */
   uint64_t highest;   /* no `high` of its own or of an older one is above */
   uint64_t closed;    /* it has taken effect by then, or never will */
@@ -30,14 +30,14 @@ struct value {
   uint64_t spoken[ZONES_HOSTS];
 };
 struct grain {
-  TAILQ_HEAD (values, value) values; /* those that were begun last are first */
-  /* Those that no FLUSH has promised: few of many, where a request is long under way and
+  TAILQ_HEAD (values, value) values; /* the most recently begun are first */
+  /* Values that no FLUSH has promised: few of many, if a request is long under way and
    * nothing can be forgotten.
    */
   LIST_HEAD (, value) loose;
-  uint64_t promised; /* what was done before this never comes back */
+  uint64_t promised; /* values overwritten before this never come back */
   uint64_t fell;     /* the moment before the first that counts */
-  uint64_t settled;  /* what was begun before has a `low` or is closed */
+  uint64_t settled;  /* writes begun before have a `low` or are closed */
 };
 struct zones {
   unsigned grains;
@@ -190,7 +190,7 @@ zones_written (struct zones *z, unsigned g, uint64_t version, unsigned host,
   lower_to (&v->done, moment);
   v->spoken[host] = moment;
   v->answered = true;
-  if (v->begun <= r->fell) /* what there was of it may be lost */
+  if (v->begun <= r->fell) /* its copies may be lost */
     return NULL;
   lower_to (&v->low, v->closed < moment ? v->closed : moment);
   o = clash (r, v, v->low, v->high);
@@ -310,7 +310,7 @@ zones_fall (struct zones *z, unsigned g)
     v->low = v->closed = NEVER;
     v->high = 0;
     v->fallen = !v->flushed;
-    if (!v->answered) /* its host writes it anew */
+    if (!v->answered) /* its host writes it again */
       v->done = NEVER;
   }
 }

@@ -1,4 +1,5 @@
-/* zones.h: what may be read of grains that several hosts write at the same time.
+/* zones.h: the contents that may be read of grains that several hosts write at the same
+ * time.
  *
  * A grain is a register; each write gives it a value of its own, or zeroes.  A request
  * takes effect at some moment between its begin and its end, so each value has a zone
@@ -12,9 +13,9 @@
  * When its host is dead and what it held was recovered, its range is *closed*: it has
  * taken effect by then, or never will.
  *
- * A grain *falls* when what was not flushed may be lost: then each value that may still
- * be there is as one whose write has no answer.  What a FLUSH has *promised* stays: what
- * came before that never comes back.
+ * A grain *falls* when unflushed data may be lost: then each value that may still be
+ * there counts as one whose write has no answer.  Values that a FLUSH has *promised*
+ * stay: earlier values never come back.
  *
  * Moments are a number that the caller raises with each begin and each end.
  */
@@ -31,7 +32,7 @@ struct zones;
 struct zones *zones_new (unsigned grains);
 void zones_free (struct zones *z);
 
-/* A write by this session begins.  zeroes: what it leaves is read as version 0. */
+/* A write by this session begins.  zeroes: it leaves version 0 for reads. */
 void zones_write (struct zones *z, unsigned g, uint64_t version, bool zeroes,
                   uint64_t session, uint64_t moment);
 
@@ -47,19 +48,19 @@ const char *zones_read (struct zones *z, unsigned g, uint64_t version,
 const char *zones_kept (const struct zones *z, unsigned g, uint64_t version);
 
 uint64_t zones_promised (const struct zones *z, unsigned g);
-/* What was answered, or was asked for by a session that is over, has taken effect, or
- * never will.  (What others ask for may wait for its lease.)
+/* Writes that were answered, or that an ended session requested, have taken effect, or
+ * never will.  (Other sessions' writes may wait for a lease.)
  */
 void zones_close (struct zones *z, unsigned g, bool (*over) (uint64_t session),
                   uint64_t moment);
 void zones_fall (struct zones *z, unsigned g);
-/* What was read of a write that is not answered yet may be gone, until its host has
- * written it anew.
+/* The read content of an unanswered write may be gone, until its host has written it
+ * again.
  */
 void zones_undo (struct zones *z, unsigned g);
 
-/* What is there now came to this host with a lease: its FLUSHes speak for it; but not for
- * what has fallen, of which the FLUSHes of those tell who had it then.
+/* The present content came to this host with a lease: its FLUSHes cover it.  They do not
+ * cover fallen content: the FLUSHes of its holders at that time report that.
  */
 void zones_came (struct zones *z, unsigned g, unsigned host, uint64_t moment);
 /* A FLUSH of the host was done that began at that moment: returns whether it spoke for
