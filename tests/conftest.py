@@ -62,6 +62,12 @@ def cluster(request):
 
 
 @pytest.fixture
+def all_threads(monkeypatch):
+    """weftd has as many threads as for users: for tests that need them, before their weftd."""
+    monkeypatch.delenv("WEFT_THREADS")
+
+
+@pytest.fixture
 def seed(request):
     """The seed of a randomised test: from WEFT_SEED or new, and printed."""
     value = int(os.environ.get("WEFT_SEED") or random.randrange(2 ** 32))
@@ -91,6 +97,8 @@ def own_mounts():
 
 
 def pytest_configure(config):
+    # Fewer threads of weftd: its start and its end then cost less processor time.
+    os.environ["WEFT_THREADS"] = "256"
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker:
         os.environ["WEFT_PORTS"] = str(int(worker[2:]) % 8)

@@ -41,7 +41,7 @@ def grown(w, path):
     return n
 
 
-def test_each_thread_keeps_little(weftd, array):
+def test_each_thread_keeps_little(all_threads, weftd, array):
     count = threads(weftd)
     assert count < CONNECTIONS
     assert grown(weftd, "/me") < count * KEPT_BYTES
