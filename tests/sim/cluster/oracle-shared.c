@@ -26,6 +26,7 @@
 static struct zones *zones;
 static struct {
   uint64_t holder; /* the session that it came to last */
+  uint64_t moved;  /* when another copy became the one that all others read */
   bool exposed;
   bool
     differs; /* its copies may, since a member has lost what was not flushed */
@@ -341,6 +342,41 @@ shared_serving (const struct host_role *h)
       shared_recovered (us, g);
 }
 
+/* The copy that is read without a lease; NULL: there is none. */
+static const struct copy *
+readers_copy (const struct cluster_array_record *a, unsigned g)
+{
+  for (unsigned c = 0; c < w.layout.copies; c++)
+    if (a->member[w.copy[g][c].member].state == MEMBER_IN_SYNC)
+      return &w.copy[g][c];
+  return NULL;
+}
+
+void
+shared_committed (const struct cluster_array_record *before,
+                  const struct cluster_array_record *now)
+{
+  for (unsigned g = 0; zones && g < w.grains; g++)
+    if (readers_copy (before, g) != readers_copy (now, g))
+      grains[g].moved = oracle_moment;
+}
+
+/* A write that others have read, and that is not answered, may not have arrived at the
+ * copy that they read since a COMMIT.  They hold their reads until it has, or until its
+ * session is gone: then it may be gone, too.
+ */
+static void
+left (unsigned g, uint64_t session)
+{
+  const struct cluster_array_record *a = store_array ();
+  const struct copy *at = readers_copy (a, g);
+
+  if (at)
+    zones_left (zones, g, session,
+                place_disk (a, at->member)->slots[at->slot].now,
+                grains[g].moved);
+}
+
 void
 shared_writer_gone (uint64_t session)
 {
@@ -349,6 +385,7 @@ shared_writer_gone (uint64_t session)
       grains[g].exposed = true;
       if (!oracle_whole (g))
         shared_fall (g);
+      left (g, session);
     }
 }
 

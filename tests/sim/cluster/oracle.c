@@ -1113,6 +1113,7 @@ oracle_committed (const struct cluster_array_record *before,
           weaken (g);
       }
   }
+  shared_committed (before, now);
   reconnected |= fenced || joins_as_third (before) || joins_as_third (now);
 }
 

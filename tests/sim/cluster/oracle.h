@@ -66,6 +66,9 @@ void shared_fall (unsigned g);
  * former one again; reads of such writes there may be gone until then.
  */
 void shared_undo (unsigned g);
+/* A COMMIT: others may read another copy from now on. */
+void shared_committed (const struct cluster_array_record *before,
+                       const struct cluster_array_record *now);
 /* A holder of it has died, and it is not recovered yet: the loss of one member loses
  * it.
  */

@@ -309,6 +309,65 @@ test_undo (void)
   BAD (reads (1));
 }
 
+/* Host 0 is gone, and others read a copy now that has this version. */
+static void
+test_left (void)
+{
+  begin ("an unanswered write is gone that the present content lacks");
+  writes (1, 0);
+  asks (2, 0);
+  GOOD (reads (2));
+  zones_left (z, 0, 10, 1, moment);
+  GOOD (reads (1));
+  GOOD (reads (2)); /* a recovery may bring it back */
+  zones_close (z, 0, is_over, ++moment);
+  BAD (reads (1));
+
+  begin ("or that never comes back");
+  writes (1, 0);
+  asks (2, 0);
+  GOOD (reads (2));
+  zones_left (z, 0, 10, 1, moment);
+  zones_close (z, 0, is_over, ++moment);
+  GOOD (reads (1));
+  BAD (reads (2));
+
+  begin ("one that is the present content stays");
+  writes (1, 0);
+  asks (2, 0);
+  GOOD (reads (2));
+  zones_left (z, 0, 10, 2, moment);
+  BAD (reads (1));
+
+  begin ("so do zeroes");
+  writes (1, 0);
+  zones_write (z, 0, 2, true, 10, ++moment);
+  GOOD (reads (0));
+  zones_left (z, 0, 10, 0, moment);
+  BAD (reads (1));
+
+  begin ("and one that was read since they read that copy");
+  writes (1, 0);
+  asks (2, 0);
+  uint64_t moved = moment;
+  GOOD (reads (2));
+  zones_left (z, 0, 10, 1, moved);
+  BAD (reads (1));
+
+  begin ("and one with an answer");
+  writes (1, 0);
+  writes (2, 0);
+  zones_left (z, 0, 10, 1, moment);
+  BAD (reads (1));
+
+  begin ("and one of another host");
+  writes (1, 0);
+  asks (2, 1);
+  GOOD (reads (2));
+  zones_left (z, 0, 10, 1, moment);
+  BAD (reads (1));
+}
+
 static void
 zeroes (uint64_t version, unsigned h)
 {
@@ -370,6 +429,7 @@ main (void)
   test_closed ();
   test_flush ();
   test_undo ();
+  test_left ();
   test_zeroes ();
   test_forget ();
   zones_free (z);

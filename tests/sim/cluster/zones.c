@@ -315,17 +315,34 @@ zones_fall (struct zones *z, unsigned g)
   }
 }
 
+static void
+undo (struct grain *g, struct value *v)
+{
+  g->settled = 0;
+  v->low = v->done = NEVER;
+  v->high = v->begun;
+}
+
 void
 zones_undo (struct zones *z, unsigned g)
 {
   struct value *v;
 
-  z->grain[g].settled = 0;
   TAILQ_FOREACH (v, &z->grain[g].values, entry)
-    if (!v->answered) {
-      v->low = v->done = NEVER;
-      v->high = v->begun;
-    }
+    if (!v->answered)
+      undo (&z->grain[g], v);
+}
+
+void
+zones_left (struct zones *z, unsigned g, uint64_t session, uint64_t present,
+            uint64_t moment)
+{
+  struct value *v;
+
+  TAILQ_FOREACH (v, &z->grain[g].values, entry)
+    if (v->session == session && !v->answered && v->low <= moment &&
+        (present ? v->version != present : !v->zeroes))
+      undo (&z->grain[g], v);
 }
 
 void

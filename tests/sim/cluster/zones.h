@@ -58,6 +58,11 @@ void zones_fall (struct zones *z, unsigned g);
  * again.
  */
 void zones_undo (struct zones *z, unsigned g);
+/* The same of this session's unanswered write, if it was read by this moment, and unless
+ * it is the present content.
+ */
+void zones_left (struct zones *z, unsigned g, uint64_t session,
+                 uint64_t present, uint64_t moment);
 
 /* The present content came to this host with a lease: its FLUSHes cover it.  They do not
  * cover fallen content: the FLUSHes of its holders at that time report that.
