@@ -199,6 +199,10 @@ mutant part-goes-with-a-declaration test-cluster-unequal cluster-lease.c \
   /* It goes on' '  /* It goes on'
 mutant writer-that-dies-leaves-nothing test-cluster-unequal cluster-session-end.c \
   'else if (s->rec.writable && !s->detaches)' 'else if (0)'
+mutant import-finds-all-equal test-cluster-unequal cluster-import.c \
+  'a->rec.to_recover = true;' ';'
+mutant restore-finds-all-equal test-cluster-unequal cluster-restore.c \
+  'r->to_recover = true;' ';'
 mutant silent-writer-leaves-nothing test-cluster-unequal cluster-unequal.c \
   'silent |= !s->alive;' ';'
 mutant given-back-member-is-as-good-as-new test-cluster-unequal cluster-epoch.c \

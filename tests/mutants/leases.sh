@@ -17,6 +17,8 @@ mutant L1-granted-what-another-has sim-cluster-leases cluster-lease-grant.c \
 # L2: no range of a dead session is granted before it is in sync.
 mutant L2-nothing-is-recovered sim-cluster-leases cluster-lease.c \
   'hand_all (&l->spans, s->rec.id, LEASE_ORPHAN);' 'hand_all (&l->spans, s->rec.id, 0);'
+mutant L2-order-ends-with-its-session sim-cluster-orders cluster-lease.c \
+  'hand_all (&l->spans, LEASE_ORDERED, LEASE_ORPHAN);' 'hand_all (&l->spans, LEASE_ORDERED, 0);'
 mutant L2-used-before-it-is-equal sim-cluster-leases array-lease.c \
   'take (a, ranges, count, RECOVERING)' 'take (a, ranges, count, HELD)'
 # L3: a read without a lease uses the copy that acknowledgements wait for.

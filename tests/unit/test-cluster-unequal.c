@@ -94,7 +94,7 @@ recover (struct host *h)
 }
 
 static void
-begin_service (void)
+set_service (void)
 {
   struct cluster_service s = { .nodes = 2 };
 
@@ -102,10 +102,20 @@ begin_service (void)
   snprintf (s.node[1], sizeof s.node[1], "%s", other->node);
   ORDER (cluster_service_set (engine, in, "a", &s));
   assert (world.admin.kind == CLUSTER_REPLY_ARRAY);
+}
+
+static void
+begin_service (void)
+{
+  set_service ();
   writer->service = true;
   UNTIL (writer->attached);
   other->service = true;
 }
+
+/* The database before anybody wrote. */
+static struct cluster_record backup[RECORDS_MAX];
+static size_t backup_count;
 
 /* The writer writes, and the other one, too, if it can. */
 static void
@@ -114,6 +124,8 @@ begin (enum way way)
   uint64_t half;
 
   begin_array ();
+  memcpy (backup, weftd.store, sizeof backup);
+  backup_count = weftd.stored;
   half = array ()->layout.size / UNIT / 2 * UNIT;
   writer->writable = other->writable = true;
   if (way == PARTS) {
@@ -247,6 +259,107 @@ try (enum way way, enum end end)
     UNTIL (other->attached);
     expect (UNEQUAL_FIXED, "of array a after the end of a session");
     other->copying = false;
+  }
+  UNTIL (unequal () == UNEQUAL_NONE);
+  assert (!array ()->rec.to_recover);
+  live_on (8);
+  expect (UNEQUAL_NONE, "");
+}
+
+/* ---- All sessions end with weftd's database. ---- */
+
+/* The array is imported from its members, or weftd goes on with a backup, which knows
+ * nothing of the sessions.
+ */
+static void
+take_over (bool restored)
+{
+  struct cluster_import import = { .name = "a" };
+
+  memcpy (import.array, array ()->rec.uuid, 16);
+  memcpy (weftd.store, backup, sizeof backup);
+  weftd.stored = restored ? backup_count : 0;
+  for (size_t i = 0; i < weftd.stored; i++)
+    if (weftd.store[i].kind == CLUSTER_RECORD_IDENTITY)
+      weftd.store[i].identity.restore = true;
+  memset (weftd.history, 0, sizeof weftd.history);
+  reincarnate ();
+  if (restored)
+    UNTIL (!array ()->rec.restoring);
+  else {
+    live_on (8);
+    ORDER (cluster_array_import (engine, in, &import));
+    assert (world.admin.kind == CLUSTER_REPLY_ARRAY);
+  }
+  UNTIL (whole () && writer->over);
+}
+
+/* The first host attaches the array, and has not resynchronized it yet. */
+static void
+attach_first (enum way way, struct host *h)
+{
+  come_again (h);
+  h->copying = true;
+  if (way == SERVICE)
+    UNTIL (h->attached);
+  else
+    attach_until_granted (h);
+  expect (UNEQUAL_FIXED, "of array a after the end of a session");
+  if (way == PARTS || way == LEASES) {
+    assert (h->heard.recover && h->heard.ranges_count == 1);
+    assert (h->heard.ranges[0].length == array ()->layout.size);
+  }
+}
+
+/* The first host resynchronizes the array.  If it ends before that is done, the next one
+ * does.
+ */
+static void
+test_taken_over (enum way way, bool restored, bool dies)
+{
+  begin (way);
+  writer->service = other->service = false;
+  take_over (restored);
+  expect (UNEQUAL_LEFT, "Attach the array for writing");
+  live_on (40);
+  expect (UNEQUAL_LEFT, "Attach the array for writing");
+  if (way == SERVICE)
+    set_service ();
+  writer->service = way == SERVICE;
+  attach_first (way, writer);
+  if (way == LEASES) {
+    come_again (other);
+    attach_until_granted (other);
+    world.disk[0].holds = true;
+  }
+  writer->service = false;
+  if (dies)
+    fall_silent (writer);
+  else
+    detach (writer);
+  writer->attached = false;
+  if (way == LEASES) {
+    UNTIL (session (writer)->rec.ended);
+    expect (UNEQUAL_LEFT, "Another host that shares the array");
+    assert (!other->heard.recover);
+    world.disk[0].holds = false;
+    UNTIL (other->heard.recover);
+    assert (other->heard.ranges_count == 1);
+    assert (other->heard.ranges[0].length == array ()->layout.size);
+    expect (UNEQUAL_FIXED, "of array a after the end of a session");
+    recover (other);
+  }
+  else {
+    UNTIL (unequal () == UNEQUAL_LEFT);
+    if (way != SERVICE)
+      live_on (40);
+    assert (unequal () == UNEQUAL_LEFT && array ()->rec.to_recover);
+    other->takeover = dies;
+    other->service = way == SERVICE;
+    attach_first (way, other);
+    other->copying = false;
+    if (way == PARTS)
+      recover (other);
   }
   UNTIL (unequal () == UNEQUAL_NONE);
   assert (!array ()->rec.to_recover);
@@ -722,6 +835,9 @@ main (void)
   for (int way = 0; way < WAYS; way++)
     for (int end = 0; end < ENDS; end++)
       try ((enum way) way, (enum end) end);
+  for (int way = 0; way < WAYS; way++)
+    for (int i = 0; i < 4; i++)
+      test_taken_over ((enum way) way, i & 1, i & 2);
   test_both_end ();
   test_restart ();
   test_orphan_is_not_granted ();

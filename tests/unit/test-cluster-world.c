@@ -201,6 +201,7 @@ static void
 disk_hears (struct disk *d, const struct message *m)
 {
   const struct cluster_array_record *a;
+  char why[256];
 
   d->op = 0;
   if (m->kind != CLUSTER_REPLY_DISK)
@@ -217,6 +218,8 @@ disk_hears (struct disk *d, const struct message *m)
     assert (m->min_epoch <= a->epoch || m->min_epoch <= a->change.epoch);
     assert (m->epoch <= a->epoch); /* COMMITted */
     memcpy (d->array, m->array, 16);
+    assert (layout_init (&d->layout, a->layout, a->n, a->groups, a->unit,
+                         a->member_bytes, why, sizeof why) == 0);
     d->position = m->position;
     if (m->epoch > d->states_epoch) {
       d->states_epoch = m->epoch;
@@ -427,6 +430,16 @@ disk_words (const struct disk *d, uint64_t wait_ms)
   memcpy (hb.cluster, d->cluster, 16);
   if (!d->placeless)
     memcpy (hb.array, d->array, 16);
+  hb.has_place = !cluster_uuid_is_zero (hb.array);
+  if (hb.has_place) {
+    hb.layout = d->layout.kind;
+    hb.n = d->layout.n;
+    hb.groups = d->layout.groups;
+    hb.unit = d->layout.unit;
+    hb.member_bytes = d->layout.member_bytes;
+    for (unsigned m = 0; m < d->layout.members; m++)
+      hb.states[m] = (uint8_t) d->states[m];
+  }
   snprintf (hb.instance, sizeof hb.instance, "%s", d->instance);
   snprintf (hb.node, sizeof hb.node, "n%u", d->uuid[0]);
   snprintf (hb.path, sizeof hb.path, "/dev/d%u", d->uuid[0]);

@@ -64,6 +64,7 @@ struct disk {
   uint64_t dirty; /* extents with an intent bit */
   uint64_t over;  /* the sessions that are over it has shut up to this number */
   enum member_state states[ARRAY_MEMBERS_MAX];
+  struct layout layout; /* of the array */
   enum cluster_join_phase phase;
   uint64_t join_epoch; /* that it copies for */
   uint64_t stuck_ms;   /* it has answered nothing for so long */
