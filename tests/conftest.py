@@ -125,6 +125,17 @@ def pytest_testnodedown(node):
     Cluster.killed += getattr(node, "workeroutput", {}).get("killed", 0)
 
 
+def in_one_line(report):
+    """The failed test, the lines of it and of its helpers, and the reason."""
+    crash, places = getattr(report.longrepr, "reprcrash", None), []
+    for entry in report.longrepr.reprtraceback.reprentries if crash else []:
+        where = getattr(entry, "reprfileloc", None)
+        if where and not where.path.startswith("/usr/"):
+            places.append(f"{os.path.basename(where.path)}:{where.lineno}")
+    why = crash.message if crash else report.longreprtext[-200:]
+    return " ".join(["FAIL:", report.nodeid, *places, *why.split()])[:300]
+
+
 def pytest_terminal_summary(terminalreporter):
     """How many processes were killed; and one line `passed failed skipped` for
     scripts/test, which adds them up."""
@@ -148,8 +159,7 @@ def pytest_terminal_summary(terminalreporter):
                 last = report.longreprtext[-4000:].splitlines()[-30:]
                 pages = [text for name, text in report.sections
                          if name == "pages"]
-                print(f"FAIL: {report.nodeid}", *last, *pages, sep="\n",
-                      file=f)
+                print(in_one_line(report), *last, *pages, sep="\n", file=f)
 
 
 def pytest_sessionfinish(session):
