@@ -72,9 +72,10 @@ async function askVerdict() {
     askVerdict();
 }
 
-// It also counts the seconds of what is silent.
+// It also speaks of what lasts for too long, and counts the seconds of what is silent; and an
+// answer may have been lost.
 setInterval(() => {
-  if (connection.state === "live" && model.status?.health !== "ok")
+  if (connection.state === "live")
     askVerdict();
 }, VERDICT_MS);
 

@@ -254,6 +254,26 @@ def test_a_killed_member_is_shown(cluster, page):
     assert p.text("#log")
 
 
+def test_a_lost_verdict_is_asked_for_again(cluster, page):
+    c = cluster(members=3)
+    p = page(c)
+    eventually(lambda: "All is well" in p.text("#verdict"))
+    p.js("""
+        const really = fetch;
+        window.lost = 0;
+        window.fetch = (url, ...more) => {
+          if (!url.endsWith("/status") || lost > 0)
+            return really(url, ...more);
+          lost++;
+          return Promise.reject(new TypeError("network changed"));
+        };
+        """)
+    assert c.call("PATCH", "/api/v1/nodes/n1", {"maintenance": True})[0] == 200
+    eventually(lambda: p.js("return lost") == 1, what="the question to be lost")
+    eventually(lambda: "n1 is in maintenance" in p.text("#verdict"),
+               what="the verdict")
+
+
 def test_what_no_copy_can_be_read_of_is_shown(cluster, page, tmp_path):
     c = cluster(layout="raid-1", members=2, size="16M",
                 env=bad_spots(tmp_path, {"WEFT_ARRAY_ARGS": "takeover=true"}))
