@@ -59,6 +59,25 @@ const line = (section, key) => rows(section).find((row) =>
   text(row.firstElementChild).startsWith(key));
 """
 
+BUTTON = """[...document.querySelectorAll(
+    `${arguments[1]} button, ${arguments[1]} summary`)]
+  .find((b) => b.textContent.trim() === arguments[0] && b.offsetParent !== null)
+"""
+
+# Returns whether it could be pressed.  All happens in one step, because news from weftd move
+# the page: a click that takes several steps lands beside a button that has just moved.
+PRESS = """
+const press = (e) => {
+  e?.scrollIntoView({block: "center", behavior: "instant"});
+  const {x, y, width, height} = e?.getBoundingClientRect() ?? {};
+  if (!e?.contains(document.elementFromPoint(x + width / 2, y + height / 2)))
+    return false;
+  e.focus();
+  e.click();
+  return true;
+};
+"""
+
 
 class Chromium:
     """A browser for many pages, one after the other, because it takes long to start.  `ca`:
@@ -144,10 +163,9 @@ class Page:
 
     def press_row(self, section, key, label):
         """A button of that line."""
-        self.click(eventually(lambda: self.js(ROWS + """
-            return [...line(...arguments)?.querySelectorAll("button") ?? []]
-              .find((b) => b.textContent === arguments[2] && b.offsetParent);
-            """, section, key, label), what=f"{label} of {key}"))
+        self._press("""[...line(...arguments)?.querySelectorAll("button") ?? []]
+            .find((b) => b.textContent === arguments[2] && b.offsetParent)""",
+                    section, key, label, what=f"{label} of {key}")
 
     def facts(self, array):
         """The card of an array: {title: text}, and its state."""
@@ -172,20 +190,18 @@ class Page:
 
     def press(self, label, within="body"):
         """The first button of this label that is shown there."""
-        self.click(self.button(label, within))
+        self._press(BUTTON, label, within, what=f"the button {label!r} in {within}")
 
     def button(self, label, within="body"):
-        return eventually(lambda: self.js("""
-            return [...document.querySelectorAll(
-                `${arguments[1]} button, ${arguments[1]} summary`)]
-              .find((b) => b.textContent.trim() === arguments[0] &&
-                           b.offsetParent !== null);
-            """, label, within), what=f"the button {label!r} in {within}")
+        return eventually(lambda: self.js(f"return {BUTTON}", label, within),
+                          what=f"the button {label!r} in {within}")
 
     def click(self, element):
-        self.js("arguments[0].scrollIntoView("
-                "{block: 'center', behavior: 'instant'})", element)
-        element.click()
+        self._press("arguments[0]", element, what="the element")
+
+    def _press(self, find, *arguments, what):
+        eventually(lambda: self.js(f"{ROWS} {PRESS} return press({find})", *arguments),
+                   what=f"{what}, uncovered")
 
     def type(self, name, text, within="dialog"):
         """Into the field of this name."""
@@ -265,6 +281,8 @@ class Page:
     def complaints(self):
         found = list(self.js("return window.weftViolations"))
         for line in self.driver.get_log("browser"):
+            if line["message"].startswith("chrome://"):
+                continue  # of a page of the browser's own, which a new window begins with
             if self.lost_on_purpose and re.search(
                     r"/api/v1/[a-z]+(\?\S*)? - Failed to load resource: "
                     r"net::ERR_",
