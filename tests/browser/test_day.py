@@ -211,7 +211,7 @@ def its_disk_is_looked_for(p, world):
 
 def it_is_replaced(p, other, world):
     """By ann, while bob is about to do the same."""
-    world.ctl("rebuild", "rate", "a", "1", "--ceiling", "1M")
+    world.ctl("rebuild", "rate", "a", "1", "--ceiling", "128K")
     for one in (p, other):
         one.press_row("members", "a 1", "Replace…")
         eventually(lambda: "Type a to go on" in one.dialog(),
@@ -235,9 +235,10 @@ def it_is_replaced(p, other, world):
 
 
 def its_rebuild_is_throttled(p, other, world):
-    """Once the page knows how long yet, it would go on for some minutes; a higher ceiling is
-    set while it is paused.  So it ends when it is allowed to."""
+    """It would go on for some minutes, but for the seconds in which its speed is measured;
+    a higher ceiling is set while it is paused.  So it ends when it is allowed to."""
     eventually(lambda: p.text("#rebuilds article"), what="the rebuild")
+    world.ctl("rebuild", "rate", "a", "1", "--ceiling", "1M")
     eventually(lambda: "% of 63.0 MiB" in p.text(".rebuild-figures"))
     eventually(lambda: "left" in p.text(".rebuild-figures"),
                what="how long yet")
