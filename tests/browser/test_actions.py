@@ -359,7 +359,7 @@ def test_the_api_page(cluster, page):
     p.type("filter", "create", within="main")
     p.type("filter", "make an array", within="main")
     fold = p.driver.find_element(By.CSS_SELECTOR, "#createArray > summary")
-    fold.click()
+    p.click(fold)
     said = eventually(lambda: p.text("#createArray > div"))
     for word in ("layout", "disks", "201", "curl"):
         assert word in said

@@ -32,6 +32,9 @@ MIB = 1 << 20
 DATA = b"weft" * (2 * MIB)
 BOB = "another long password"
 HERE = "10.77.0.254"
+# One after the other: a link to this host that comes or goes breaks off what a Chromium
+# connects to (Network.reach).
+pytestmark = pytest.mark.xdist_group("links")
 
 
 @pytest.fixture
