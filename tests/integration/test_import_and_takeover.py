@@ -14,11 +14,13 @@ import os
 import random
 import re
 import shutil
+import threading
 
 import pytest
 
 from arraystate import content, states, wait_state
 from copies import check_copies, model_of
+from heldmessages import Proxied
 from nbdclient import connected, refuses
 from nbdkitproc import array_of, refused
 from weftctlproc import FAILED, REFUSED, USAGE, ctl
@@ -131,6 +133,54 @@ def test_import(cluster, ctl, seed):
     c.start("m1")
     w("rebuild", "wait", "a", 1)
     check(c, s.model, s.data[::-1])
+
+
+class Unheard:
+    """A trap for a member's answers: none of a later epoch arrives."""
+
+    def __init__(self, epoch):
+        self.epoch, self.dropped = epoch, threading.Event()
+
+    def passes(self, _, where, words, *__):
+        place = words.get("assignment")
+        if where != "reply" or not isinstance(place, dict) or place["epoch"] <= self.epoch:
+            return True
+        self.dropped.set()
+        return False
+
+
+def test_import_right_after_a_detach(cluster, ctl, seed):
+    """weftd is lost when all members have confirmed the last epoch, and before member 3 has
+    heard of its COMMIT."""
+    c = cluster(members=4, unit=UNIT, size="32M")
+    w, model = ctl(c), model_of(c, "raid-x", UNIT)
+    uuid = c.get("/api/v1/arrays/a")["uuid"]
+    proxy = Proxied(c)
+    c.terminate("array")
+    command = c.dir / "m3.cmd"
+    was = command.read_text()
+    command.write_text(was.replace(c.admin, proxy.admin))
+    assert command.read_text() != was
+    c.restart("m3")
+    c.start("array")
+    data = random.Random(seed).randbytes(FILLED)
+    fill(c.nbd, data)
+    proxy.trap = Unheard(c.get("/api/v1/arrays/a")["epoch"])
+    c.terminate("array")
+    assert proxy.trap.dropped.wait(40)
+    c.kill("weftd")
+    shutil.rmtree(c.dir / "weftd")
+    c.start("weftd")
+    members = eventually(lambda: [
+        i["members"] for i in w.json("array", "import")["imports"]
+        if len(i["members"]) == 4], what="the members to ask the new weftd")[0]
+    epochs = {m["position"]: m["states_epoch"] for m in members}
+    assert epochs[3] < epochs[0], epochs
+    proxy.trap = None
+    w("array", "import", "a", uuid)
+    assert states(c) == ["in-sync"] * 4
+    c.start("array")
+    check(c, model, data)
 
 
 def test_import_without_a_member(cluster, ctl, seed):

@@ -522,11 +522,19 @@ mutant clone-is-warned-of-without-end test-cluster-copies cluster-admit.c \
 mutant twins-are-imported test-cluster-import cluster-import-plan.c \
   'twin = plan->place[i].disk;' ';'
 mutant disk-of-an-older-epoch-is-imported test-cluster-plan cluster-import-plan.c \
-  'said && said->states_epoch == plan->newest->states_epoch &&' 'said &&'
+  'said && knows_epoch (said, plan->newest->states_epoch) &&' 'said &&'
+mutant disk-that-has-confirmed-is-behind "test-cluster-plan test-cluster-import" \
+  cluster-import-plan.c '(hb->min_epoch >= epoch &&' '(0 &&'
+mutant disk-that-was-out-has-confirmed test-cluster-import cluster-import-plan.c \
+  'hb->states[hb->position] != MEMBER_OUT);' '1);'
+mutant disk-that-does-not-say-has-confirmed test-cluster-import cluster-import-plan.c \
+  'hb->states_epoch > 0 &&' ''
+mutant disk-that-was-replaced-has-confirmed test-cluster-plan cluster-import-plan.c \
+  '(hb->min_epoch >= epoch &&' '(1 &&'
 mutant disk-of-an-older-round-is-imported test-cluster-plan cluster-import-plan.c \
   'said->round + 1 >= plan->ahead->round' '1'
 mutant disk-that-was-replaced-is-imported "sim-cluster-imports test-cluster-plan" \
-  cluster-import-plan.c '!(said && said->states_epoch == plan->newest->states_epoch &&
+  cluster-import-plan.c '!(said && knows_epoch (said, plan->newest->states_epoch) &&
                    said->round + 1 >= plan->ahead->round)' '!said'
 mutant import-numbers-epochs-again sim-cluster-imports cluster-import.c \
   'plan->epoch + UNHEARD_EPOCHS' 'plan->newest->states_epoch'

@@ -170,6 +170,36 @@ test_stale (bool alone)
     rebuilt_in_full (3);
 }
 
+/* weftd ends when all members have confirmed an epoch, and before one of them has heard
+ * of its COMMIT.  It is taken, unless it does not say that it was a member before.
+ */
+static void
+test_confirmed (void)
+{
+  struct fake_disk *d = &rig.disk[3], before;
+
+  begin_array ();
+  before = *d;
+  attach (true);
+  live_on (8);
+  assert (before.states_epoch < d->states_epoch && before.round == d->round);
+  assert (before.min_epoch < d->min_epoch);
+  d->states_epoch = before.states_epoch;
+  lose_database_of_a ();
+  d->states[3] = MEMBER_OUT;
+  live_on (4);
+  REFUSED ("behind", cluster_array_import (engine, in, &import));
+  d->states[3] = MEMBER_IN_SYNC;
+  d->states_epoch = 0;
+  live_on (4);
+  REFUSED ("behind", cluster_array_import (engine, in, &import));
+  d->states_epoch = before.states_epoch;
+  live_on (4);
+  import_a ();
+  for (unsigned m = 0; m < MEMBERS; m++)
+    assert (state (m) == MEMBER_IN_SYNC);
+}
+
 /* A blank disk was enrolled before the import: it stays, and can serve. */
 static void
 test_blank_first (void)
@@ -732,6 +762,7 @@ main (void)
   test_second ();
   test_stale (false);
   test_stale (true);
+  test_confirmed ();
   test_twins ();
   test_nonsense ();
   test_blank_first ();

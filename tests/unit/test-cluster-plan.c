@@ -1,12 +1,12 @@
 /* test-cluster-plan.c: which imports are refused: all short histories of small arrays,
  * with every set of disks that is heard afterwards.
  *
- * In a history members go out, come back and are replaced, and data is written and
- * flushed.  A model keeps the content of each disk.  If an import is allowed without
+ * In a history members go out, come back and are replaced, all confirm an epoch, and data
+ * is written and flushed.  Disks may have been started again at the end.  A model keeps the content of each disk.  If an import is allowed without
  * accept_loss, all disks that it takes as in-sync must have the newest data, and it must
- * have a copy of everything.  An import with all in-sync disks must be allowed.  If weftd
- * never reached one of them, this holds only if all disks are there, even if the loss is
- * accepted.
+ * have a copy of everything.  An import with all in-sync disks must be allowed, also if some
+ * have confirmed the last epoch and not heard of its COMMIT.  If weftd never reached one of
+ * them, this holds only if all disks are there, even if the loss is accepted.
  */
 
 #include <config.h>
@@ -31,6 +31,8 @@ static struct layout layout;
 struct model_disk {
   unsigned place;
   uint64_t epoch, round, version; /* that it knows; of what is on it */
+  uint64_t confirmed,
+    served; /* the last epochs that it confirmed; in which it served */
   uint8_t states[ARRAY_MEMBERS_MAX];
 };
 
@@ -45,6 +47,9 @@ struct model {
 static struct counts {
   unsigned long let, refused, forced, lost;
 } counts;
+
+static bool
+  raised; /* all disks were started again, and have raised min_epoch by that */
 
 /* ---- The model. ---- */
 
@@ -66,7 +71,10 @@ tell (struct model *w, unsigned deaf)
   for (unsigned m = 0; m < layout.members; m++) {
     struct model_disk *d = &w->disk[w->of[m]];
 
-    if (w->states[m] == MEMBER_OUT || (deaf & 1u << w->of[m]))
+    if (w->states[m] == MEMBER_OUT)
+      continue;
+    d->served = w->epoch; /* the array process reaches it */
+    if (deaf & 1u << w->of[m])
       continue;
     d->epoch = w->epoch;
     memcpy (d->states, w->states, sizeof d->states);
@@ -91,8 +99,23 @@ write_all (struct model *w)
       copy (w, m);
 }
 
-/* Event 0 writes data; then each member has three events.  weftd does not send the last
- * epoch to the deaf members.  False: this can't happen.
+/* An array process attaches or detaches: all members that are not out confirm that. */
+static bool
+fence (struct model *w, unsigned deaf)
+{
+  for (unsigned m = 0; m < layout.members; m++) {
+    if (w->states[m] == MEMBER_OUT)
+      continue;
+    if (w->deaf & 1u << w->of[m])
+      return false;
+    w->disk[w->of[m]].confirmed = w->epoch + 1;
+  }
+  tell (w, deaf);
+  return true;
+}
+
+/* Event 0 writes data; then each member has three events; the last one is a fence.  weftd
+ * does not send the last epoch to the deaf members.  False: this can't happen.
  */
 static bool
 happen (struct model *w, unsigned event, unsigned deaf)
@@ -103,6 +126,8 @@ happen (struct model *w, unsigned event, unsigned deaf)
     write_all (w);
     return true;
   }
+  if (m == layout.members)
+    return fence (w, deaf);
   if (what == 0) { /* it is lost */
     if (w->states[m] == MEMBER_OUT)
       return false;
@@ -120,6 +145,8 @@ happen (struct model *w, unsigned event, unsigned deaf)
     w->disk[w->of[m]].place = m;
   }
   w->states[m] = MEMBER_JOINING;
+  w->epoch++; /* the former disk may have raised its min_epoch to this */
+  w->disk[w->of[m]].confirmed = w->epoch + 1;
   tell (w, w->deaf);
   w->states[m] = MEMBER_IN_SYNC;
   copy (w, m);
@@ -158,12 +185,14 @@ hear (const struct model *w, unsigned there)
                                          .size = MiB (256),
                                          .position = d->place,
                                          .states_epoch = d->epoch,
-                                         .min_epoch = d->epoch,
+                                         .min_epoch = d->confirmed,
                                          .round = d->round,
                                          .sequence = 1000 - i };
 
     if (!(there & 1u << i))
       continue;
+    if (raised && hb.min_epoch <= d->served)
+      hb.min_epoch = d->served + 1;
     hb.layout = layout.kind;
     hb.n = layout.n;
     hb.groups = layout.groups;
@@ -272,7 +301,7 @@ try_all (const struct model *w, bool all_told)
 static void
 histories (const struct model *before, unsigned events)
 {
-  unsigned kinds = 1 + 3 * layout.members;
+  unsigned kinds = 2 + 3 * layout.members;
   struct model w;
 
   try_all (before, before->deaf == 0);
@@ -284,10 +313,10 @@ histories (const struct model *before, unsigned events)
     for (unsigned i = 0; e > 0 && w.deaf == 0 && i < w.disks; i++) {
       w = *before;
       happen (&w, e, ~(1u << i)); /* only this one has heard the last event */
-      try_all (&w, false);
+      try_all (&w, e == kinds - 1);
       w = *before;
       happen (&w, e, 1u << i); /* or one alone has not */
-      try_all (&w, false);
+      try_all (&w, e == kinds - 1);
       write_all (&w);
       try_all (&w, false);
     }
@@ -303,11 +332,14 @@ enumerate (enum layout_kind kind, unsigned n, unsigned groups, unsigned events)
   assert (layout_init (&layout, kind, n, groups, KiB (64), MiB (16), why,
                        sizeof why) == 0);
   memset (&counts, 0, sizeof counts);
-  begin (&w);
-  histories (&w, events);
-  for (unsigned m = 0; m < n; m++) {
-    w.deaf = 1u << m;
-    histories (&w, events);
+  for (int again = 0; again < 2; again++) {
+    raised = again;
+    begin (&w);
+    histories (&w, events - raised);
+    for (unsigned m = 0; m < n; m++) {
+      w.deaf = 1u << m;
+      histories (&w, events - raised);
+    }
   }
   printf ("%s of %u: %lu imports let through, %lu refused, %lu forced, of "
           "which %lu lost data\n",

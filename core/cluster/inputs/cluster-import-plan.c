@@ -6,9 +6,9 @@
  * does not say which disk has which place.  So:
  *
  * - The states of the highest epoch count.  A disk whose member is in-sync
- *   there is *current* if it knows that epoch itself (weftd tells it only to
- *   the disk of the place), and if its round is no more than one behind the
- *   highest of all.
+ *   there is *current* if it knows that epoch itself, or has confirmed it
+ *   (weftd tells it only to the disk of the place, and asks only that disk to
+ *   confirm it), and if its round is no more than one behind the highest of all.
  * - A disk that is not current was replaced, was out, or is an old copy; or it
  *   is the right one and had not heard of the epoch yet.  These cases look the
  *   same.
@@ -273,6 +273,20 @@ members_refused (struct cluster *c, uint64_t op,
 
 /* ---- What is each member to be? ---- */
 
+/* Does this disk know this epoch, in which its member is in-sync?  A disk that
+ * has confirmed it was asked to, and learns of the COMMIT a moment later.  A disk
+ * raises min_epoch by itself, too, but no further than to the epoch in which it
+ * goes out; another disk in its place becomes in-sync later.  If the disk does
+ * not know that it was in the array, its min_epoch may come from another one.
+ */
+static bool
+knows_epoch (const heartbeat *hb, uint64_t epoch)
+{
+  return hb->states_epoch == epoch ||
+         (hb->min_epoch >= epoch && hb->states_epoch > 0 &&
+          hb->states[hb->position] != MEMBER_OUT);
+}
+
 /* Has `a` less of the data than `b`?  A disk that counts gets each round, also where
  * weftd does not reach it and tells it of no epoch.
  */
@@ -318,7 +332,7 @@ decide (const struct cluster_import *import, struct cluster_import_plan *plan)
 
     p->in_sync = plan->newest->states[i] == MEMBER_IN_SYNC;
     p->unknown = p->in_sync &&
-                 !(said && said->states_epoch == plan->newest->states_epoch &&
+                 !(said && knows_epoch (said, plan->newest->states_epoch) &&
                    said->round + 1 >= plan->ahead->round);
     p->current = p->in_sync && p->disk && !p->unknown;
     p->without = import->without[i];
