@@ -3,7 +3,7 @@
 Topology: a devcluster; beside a client that behaves, some that connect and say
           nothing, or ask for much and read no answer (their sockets are full).
 Cause: SIGTERM to the array process, and to a member; an array by static map on
-       a Unix socket.
+       a Unix socket.  Meanwhile a member is lost, or a lost member comes back.
 Pass:  The process ends by itself nevertheless, and properly: all written data is flushed on
        both copies, and the session is given back, so that the next attach needs neither a
        takeover nor a resync.  A client at work loses its connection, and gets no error: a
@@ -11,12 +11,14 @@ Pass:  The process ends by itself nevertheless, and properly: all written data i
 """
 
 import errno
+import re
 import signal
+import threading
 import time
 
 import nbd
 
-from arraystate import content
+from arraystate import content, states, wait_in_sync, wait_state
 from certificates import Authority, nbd_connect
 from copies import check_copies, model_of
 from deafclient import CHUNK, connect, deaf_client
@@ -38,20 +40,76 @@ def annoy(stack, uri, export=""):
     time.sleep(1)  # until the sockets are full
 
 
-def test_array(cluster, stack, seed):
-    c = cluster(layout="raid-x", members=4, unit=UNIT, size="64M",
-                image_age="10000")
-    h = connected(c.nbd)
-    data = seed.to_bytes(4, "little") * (MIB // 4)
-    annoy(stack, c.nbd)
-    h.pwrite(data, 0)
-    c.terminate("array")
+def check_detached(c):
     assert "not everything that was written" not in c.log("array")
     assert c.get("/api/v1/arrays/a")["session"] is None
+
+
+def check(c, data):
     c.start("array")
     h = connected(c.nbd)
     assert h.pread(MIB, 0) == data
+    h.shutdown()
+    wait_in_sync(c)
     check_copies(c, model_of(c, "raid-x", UNIT), content(c.nbd))
+
+
+def four(cluster):
+    return cluster(layout="raid-x", members=4, unit=UNIT, size="64M",
+                   image_age="10000")
+
+
+def write(c, stack, data):
+    """The images are not written before the array process ends; the client lives longer."""
+    annoy(stack, c.nbd)
+    c.client = connected(c.nbd)
+    c.client.pwrite(data, 0)
+    return data
+
+
+def check_clean_end(cluster, prepare):
+    """As often as the machine stalls meanwhile.  prepare: called with the cluster, returns
+    the data that was written."""
+    for _ in range(5):
+        c = four(cluster)
+        data = prepare(c)
+        if c.detaches("array"):
+            break
+    else:
+        raise AssertionError("it loses a member each time")
+    check_detached(c)
+    check(c, data)
+
+
+def test_array(cluster, stack, seed):
+    data = seed.to_bytes(4, "little") * (MIB // 4)
+    check_clean_end(cluster, lambda c: write(c, stack, data))
+
+
+def test_a_member_comes_back(cluster, stack):
+    """A member that was lost before does not disturb the end."""
+    def prepare(c):
+        c.kill("m1")
+        wait_state(c, 1, "out")
+        data = write(c, stack, b"back" * (MIB // 4))
+        start = threading.Thread(target=c.start, args=["m1"])
+        start.start()
+        stack.callback(start.join)
+        return data
+
+    check_clean_end(cluster, prepare)
+
+
+def test_a_member_is_lost(cluster, stack):
+    """The whole host may be ending: so nothing is recorded, and the array process does not
+    detach.  The next one takes the array over, and makes all copies alike."""
+    c = four(cluster)
+    data = write(c, stack, b"lost" * (MIB // 4))
+    c.stop("m1")
+    assert not c.detaches("array")
+    assert states(c) == ["in-sync"] * 4
+    c.cont("m1")
+    check(c, data)
 
 
 def test_array_with_tls(cluster, stack, tmp_path):
@@ -59,13 +117,16 @@ def test_array_with_tls(cluster, stack, tmp_path):
         tmp_path / "tls", "h", "127.0.0.1", "127.0.0.2")
     c = cluster(layout="raid-1", members=2, size="64M",
                 env={"WEFT_TLS": str(tls)})
-    deaf = nbd_connect(nbd.NBD(), c.nbd, tls)
-    for i in range(256):
-        deaf.aio_pread(nbd.Buffer(CHUNK), i * CHUNK)
-    stack.enter_context(connect(c.nbd))
-    time.sleep(1)
-    assert deaf.aio_in_flight() > 100  # it reads only while it is called
-    c.terminate("array")
+    for _ in range(5):
+        deaf = nbd_connect(nbd.NBD(), c.nbd, tls)
+        for i in range(256):
+            deaf.aio_pread(nbd.Buffer(CHUNK), i * CHUNK)
+        stack.enter_context(connect(c.nbd))
+        time.sleep(1)
+        assert deaf.aio_in_flight() > 100  # it reads only while it is called
+        if c.detaches("array"):
+            break
+        c.start("array")
     assert c.get("/api/v1/arrays/a")["session"] is None
 
 
@@ -81,15 +142,22 @@ def test_member(cluster, stack):
     assert h.pread(MIB, 0) == b"x" * MIB
 
 
+def check_files(a, data):
+    """All have it but one that was lost, because the machine stalled."""
+    lost = set(re.findall(r"member (m\d) is lost: it has answered nothing", a.array.log()))
+    assert len(lost) <= 1
+    for m, file in enumerate(a.files):
+        with open(file, "rb") as f:
+            assert f.read(len(data)) == data or f"m{m}" in lost
+
+
 def test_on_a_unix_socket(tmp_path, stack):
     a = MapArray(tmp_path, stack, "raid-1", "image-age=10000", members=2)
     h = connected(a.uri)
     h.pwrite(b"y" * MIB, 0)
     annoy(stack, a.uri)
     assert a.array.stop(ENDS_S) == 0
-    for file in a.files:
-        with open(file, "rb") as f:
-            assert f.read(MIB) == b"y" * MIB
+    check_files(a, b"y" * MIB)
 
 
 # accept reports a new client a second late.
@@ -138,9 +206,7 @@ def test_a_client_that_comes_as_it_ends(tmp_path, stack):
         assert s.recv(1) == b""
     except ConnectionResetError:
         pass
-    for file in a.files:
-        with open(file, "rb") as f:
-            assert f.read(MIB) == b"z" * MIB
+    check_files(a, b"z" * MIB)
 
 
 def errors_until_the_end(uri, end):

@@ -259,7 +259,7 @@ def test_ends_beside_members_that_hang(cluster):
         c.stop(m)
     write = Pending(c.nbd).write(b"x" * UNIT, 0)
     write.waits(1)
-    c.terminate("array")
+    c.detaches("array")
     with pytest.raises(nbd.Error):
         write.result()
     for m in ("m0", "m1"):
