@@ -59,6 +59,14 @@ mutant one-name-has-all-exports test-lobby lobby.c \
 mutant readers-have-all-exports test-lobby lobby.c \
   'places.max[SHARES_NAME] = places.max[SHARES_READERS] = (all + 1) / 2' \
   'places.max[SHARES_READERS] = all, places.max[SHARES_NAME] = (all + 1) / 2'
+mutant one-session-has-all-exports test-lobby lobby.c \
+  'places.max[SHARES_READER] = places.max[SHARES_SESSION] = each' \
+  'places.max[SHARES_READER] = each, places.max[SHARES_SESSION] = all'
+mutant readers-of-a-node-have-all-exports test-lobby lobby.c \
+  'places.max[SHARES_READER] = places.max[SHARES_SESSION] = each' \
+  'places.max[SHARES_SESSION] = each, places.max[SHARES_READER] = all'
+mutant session-has-too-few-of-few-exports test-lobby lobby.c \
+  'all / 8 < LOBBY_SESSION_MIN ? LOBBY_SESSION_MIN : all / 8' 'all / 8'
 mutant node-counts-by-its-addresses test-lobby lobby.c 'if (node)' 'if (0)'
 mutant unix-clients-are-one-address "test-shares test-lobby" shares.c \
   's->name[0] && strcmp' 'strcmp'

@@ -23,6 +23,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <linux/vm_sockets.h>
@@ -38,7 +39,7 @@
 #define DESCRIPTORS 192
 #define WAITING 8
 #define INSIDE 16
-#define GUESTS 64
+#define GUESTS (LOBBY_INSIDE_MAX + 4)
 
 /* ---- nbdkit's part. ---- */
 
@@ -581,6 +582,53 @@ test_readers (void)
   all_go ();
 }
 
+/* A session gets `each` of `all` places, and so do the readers of a node.  The next client
+ * is refused by that bound, not by another.
+ */
+static void
+test_eighth (unsigned all, unsigned each)
+{
+  struct guest *g;
+
+  for (unsigned i = 0; i <= each; i++) {
+    g = comes_of (1, "n1", false);
+    g->session = 7;
+    assert (i < each ? ask (g, 'l') : refused (g, "of its session"));
+  }
+  g->session = 8;
+  assert (ask (g, 'l'));
+  for (unsigned i = 0; i < each; i++)
+    assert (ask (comes_of (2, "n2", true), 'l'));
+  g = comes_of (3, "n2", true);
+  assert (refused (g, "read-only connections from n2"));
+  g->reads = false;
+  assert (ask (g, 'l'));
+  assert (ask (comes_of (2, "n3", true), 'l'));
+  /* The rest is there for others. */
+  for (unsigned i = 2 * each + 3; i < all; i++)
+    assert (ask (comes_as (NULL), 'l'));
+  assert (refused (comes_as (NULL), "in all"));
+  all_go ();
+}
+
+/* A process of its own: it shares out its places once. */
+static void
+in_a_process (rlim_t descriptors, unsigned all, unsigned each)
+{
+  struct rlimit limit = { descriptors, descriptors };
+  pid_t pid = fork ();
+  int status;
+
+  assert (pid != -1);
+  if (pid == 0) {
+    assert (setrlimit (RLIMIT_NOFILE, &limit) == 0);
+    lobby_begin ();
+    test_eighth (all, each);
+    _exit (0);
+  }
+  assert (waitpid (pid, &status, 0) == pid && status == 0);
+}
+
 int
 main (void)
 {
@@ -588,6 +636,8 @@ main (void)
                           .rlim_max = DESCRIPTORS };
   unsigned before = descriptors ();
 
+  in_a_process (1024, 107, LOBBY_SESSION_MIN);
+  in_a_process (4096, LOBBY_INSIDE_MAX, LOBBY_INSIDE_MAX / 8);
   assert (setrlimit (RLIMIT_NOFILE, &limit) == 0);
   lobby_begin ();
   assert (getrlimit (RLIMIT_NOFILE, &limit) == 0);
