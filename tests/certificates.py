@@ -5,6 +5,7 @@
 
 `tls` is a folder as nbdkit, libnbd and Weft want it: ca-cert.pem,
 server-cert.pem, server-key.pem and client-*.pem, one certificate for both uses.
+ca.revoked(7) is the CA's list of what is revoked, of number 7.
 """
 
 import pathlib
@@ -13,7 +14,7 @@ from wefttest import run
 
 
 def openssl(*words):
-    run("openssl", *words)
+    return run("openssl", *words).stdout
 
 
 class Authority:
@@ -46,6 +47,18 @@ class Authority:
         for what in ("cert", "key"):
             (d / f"client-{what}.pem").symlink_to(d / f"server-{what}.pem")
         return d
+
+    def revoked(self, number):
+        """Its list of revoked certificates, an empty one, with this number."""
+        (self.dir / "index").touch()
+        (self.dir / "number").write_text(f"{number:02x}\n")
+        (self.dir / "conf").write_text(
+            "[ca]\ndefault_ca=x\n[x]\n"
+            f"database={self.dir}/index\ncrlnumber={self.dir}/number\n"
+            "default_md=sha256\ndefault_crl_days=9\ncrl_extensions=e\n"
+            "[e]\nauthorityKeyIdentifier=keyid\n")
+        return openssl("ca", "-gencrl", "-config", self.dir / "conf", "-keyfile",
+                       self.dir / "key.pem", "-cert", self.dir / "cert.pem")
 
 
 def nbd_connect(handle, uri, tls):

@@ -21,6 +21,7 @@ import types
 
 import pytest
 
+from certificates import Authority
 from enrollworld import REFUSED, UNTRUSTED, fill, read, world
 from securenode import Node, enrolled, https, node_token, openssl, trusting
 from strangers import Stranger, serial, serial_served
@@ -609,23 +610,9 @@ check_revoked "$2/shown" "$2/cert"
 
 def test_lists_that_a_node_refuses(tmp_path):
     """weft-renew verifies each list of what is revoked that is in a file."""
-    def make(number, name=""):
-        """A list by the CA of that name."""
-        d = tmp_path
-        (d / "index").touch()
-        (d / "number").write_text(f"{number:02x}\n")
-        (d / "conf").write_text(
-            "[ca]\ndefault_ca=x\n[x]\n"
-            f"database={d}/index\ncrlnumber={d}/number\ndefault_md=sha256\n"
-            "default_crl_days=9\ncrl_extensions=e\n[e]\nauthorityKeyIdentifier=keyid\n")
-        if not (d / f"{name}cert").exists():
-            openssl("req", "-x509", "-newkey", "ec", "-pkeyopt",
-                    "ec_paramgen_curve:P-256", "-nodes", "-keyout", d / f"{name}key",
-                    "-out", d / f"{name}cert", "-subj", "/CN=Weft cluster CA")
-        return openssl("ca", "-gencrl", "-config", d / "conf", "-keyfile",
-                       d / f"{name}key", "-cert", d / f"{name}cert")
-
-    older, same, newer, foreign = make(6), make(7), make(8), make(9, "foreign-")
+    ca, other = Authority(tmp_path / "ca"), Authority(tmp_path / "other")
+    shutil.copy(ca.dir / "cert.pem", tmp_path / "cert")
+    older, same, newer, foreign = *map(ca.revoked, (6, 7, 8)), other.revoked(9)
     tls = tmp_path / "etc/weft/tls"
     tls.mkdir(parents=True)
     (tmp_path / "work").mkdir()
