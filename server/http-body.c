@@ -48,6 +48,36 @@ http_body_refuse (struct mg_connection *conn, int status, const char *code,
   return status;
 }
 
+/* The error in the lines of a request's head; NULL: there is none.
+ *
+ * civetweb parses the head where it has received it, puts a NUL in the place of each CR and
+ * LF, and does not report what it has skipped or where it has stopped: so each text must be
+ * where the last one has ended.  If a line begins with a byte that no name has, the rest
+ * of the head would be dropped.  If empty lines stand before the request, the head would go
+ * on in what the thread has received on an earlier connection, of another caller.
+ */
+static const char *
+head_fault (const struct mg_request_info *info)
+{
+  static _Thread_local const char *begin; /* of what this thread receives */
+  const char *end = info->http_version + strlen (info->http_version);
+
+  if (begin == NULL || info->request_method < begin)
+    begin = info->request_method;
+  if (info->request_method != begin)
+    return "something stands before the request's first line";
+  for (int i = 0; i < info->num_headers; i++) {
+    if (info->http_headers[i].name != end + 2)
+      return "a line does not end with CR and LF, or begins with a space";
+    end = info->http_headers[i].value + strlen (info->http_headers[i].value);
+  }
+  /* CR and LF twice; of the four, civetweb leaves the second CR. */
+  if (info->num_headers == 0 || end + 4 > begin + HTTP_HEAD_BYTES_MAX ||
+      end[1] != '\0' || end[2] != '\r' || end[3] != '\0')
+    return "a line does not begin with a name, or does not end with CR and LF";
+  return NULL;
+}
+
 /* The error in the headers that say where the body ends, and for which host the
  * request is; NULL: none.  Two readers of an ambiguous request could find its
  * end in two places, and the second would take the rest of the body for another
@@ -96,8 +126,11 @@ framing_fault (const struct mg_request_info *info)
 bool
 http_body_refuse_framing (struct mg_connection *conn)
 {
-  const char *fault = framing_fault (mg_get_request_info (conn));
+  const struct mg_request_info *info = mg_get_request_info (conn);
+  const char *fault = framing_fault (info);
 
+  if (fault == NULL)
+    fault = head_fault (info);
   if (fault)
     http_body_refuse (conn, 400, NULL, "", fault);
   return fault != NULL;

@@ -63,8 +63,11 @@ bool http_caller_take (struct http *h, struct mg_connection *conn,
  * otherwise.  ----
  */
 
-/* Refuse a request of which it is not certain where its body ends, and end the
- * connection.  True: refused.
+/* So long a request may be before its body. */
+#define HTTP_HEAD_BYTES_MAX 8192
+
+/* Refuse a request of which it is not certain where it begins or where its body ends, and
+ * end the connection.  True: refused.
  */
 bool http_body_refuse_framing (struct mg_connection *conn);
 /* Take the parameters and the headers that matter into the request. */

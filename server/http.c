@@ -308,7 +308,7 @@ start (struct http *h, char *why, size_t why_size)
                                     .connection_close = end_connection,
                                     .external_ssl_ctx = h->tls ? give_context
                                                                : NULL };
-  char listen[LISTENERS_MAX * 64], threads[8];
+  char listen[LISTENERS_MAX * 64], threads[8], head[8];
   const char *settings[][2] = {
     { "listening_ports", listen },
     /* One for each disk, session and page that waits here. */
@@ -322,7 +322,7 @@ start (struct http *h, char *why, size_t why_size)
     /* Each thread keeps a buffer of that size, which it has touched after one large
      * request: 12 MiB of all of them.
      */
-    { "max_request_size", "8192" },
+    { "max_request_size", head },
     { "enable_directory_listing", "no" },
     { "enable_auth_domain_check", "no" },
     { "decode_url", "no" },
@@ -331,6 +331,7 @@ start (struct http *h, char *why, size_t why_size)
 
   print_listeners (&h->options, listen, sizeof listen);
   snprintf (threads, sizeof threads, "%u", doorman_threads ());
+  snprintf (head, sizeof head, "%d", HTTP_HEAD_BYTES_MAX);
   h->context = mg_start (&callbacks, h, settings[0]);
   /* It goes on with fewer threads, perhaps without the one that listens, and then
    * can't be stopped either.  A thread that finds no memory ends, and so makes room for

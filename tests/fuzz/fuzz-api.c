@@ -263,6 +263,7 @@ serve (struct mg_connection *conn, char *text, size_t size)
       strcmp (conn->info.local_uri_raw, "/api/v1/events") == 0)
     conn->writes_left = 1; /* the client does not stay to the end */
   translate (conn, bearer);
+  fuzz_request_lay_out (conn);
   begin_request (conn);
   end_connection (conn);
 }

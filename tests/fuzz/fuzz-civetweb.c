@@ -3,6 +3,7 @@
 #include <config.h>
 
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 #include "fuzz.h"
@@ -58,6 +59,36 @@ fuzz_request (struct mg_connection *conn, char *text, size_t size)
   conn->body = at;
   conn->body_left = (size_t) (end - at);
   info->content_length = (long long) conn->body_left;
+}
+
+void
+fuzz_request_lay_out (struct mg_connection *conn)
+{
+  static char head[8192]; /* of http.c's max_request_size */
+  struct mg_request_info *info = &conn->info;
+  char *at, *end = head + sizeof head - 3;
+
+  /* civetweb knows no long method. */
+  snprintf (head, 64, "%s", info->request_method);
+  at = head + strlen (head) + 1;
+  info->request_method = head;
+  info->http_version = strcpy (at, "1.1");
+  at += sizeof "1.1";
+  for (int i = 0; i < info->num_headers; i++) {
+    struct mg_header *h = &info->http_headers[i];
+    size_t name = strlen (h->name) + 1, value = strlen (h->value) + 1;
+
+    if (name + value + 1 > (size_t) (end - at)) {
+      info->num_headers = i;
+      break;
+    }
+    *at++ = '\0';
+    h->name = memcpy (at, h->name, name);
+    at += name;
+    h->value = memcpy (at, h->value, value);
+    at += value;
+  }
+  memcpy (at, "\0\r", 3);
 }
 
 void

@@ -26,6 +26,10 @@ struct mg_connection {
  * line, the body.  The text is kept as long as the connection.
  */
 void fuzz_request (struct mg_connection *conn, char *text, size_t size);
+/* Put the method, the version and the headers where civetweb has them: in one buffer, with
+ * NULs in the place of most line ends.
+ */
+void fuzz_request_lay_out (struct mg_connection *conn);
 void fuzz_request_end (struct mg_connection *conn);
 
 /* The status of the answer. */
