@@ -141,6 +141,13 @@ exposure_check_start (void)
     return refuse_start (&sa, "--tls=require --tls-verify-peer");
   if (!options.verify_peer)
     return refuse_start (&sa, "--tls-verify-peer");
+  if (options.psk) {
+    nbdkit_error (
+      "--tls-psk cannot be used where other hosts reach this process: "
+      "its clients would show no certificate; give nbdkit "
+      "--tls-certificates=FOLDER instead");
+    return -1;
+  }
   if (tls_works ())
     return 0;
   nbdkit_error ("Weft does not know the TLS code of this nbdkit or libnbd: "
@@ -172,7 +179,8 @@ exposure_far_client (void)
 int
 exposure_check_client (const struct sockaddr_storage *peer)
 {
-  if (!reach_outside (peer) || (nbdkit_is_tls () == 1 && options.verify_peer))
+  if (!reach_outside (peer) ||
+      (nbdkit_is_tls () == 1 && options.verify_peer && !options.psk))
     return 0;
   nbdkit_error ("a client on another host came without TLS and is refused: "
                 "start nbdkit with --tls=require --tls-verify-peer");

@@ -27,7 +27,7 @@ struct params params;
 #define WORDS_MAX 4096
 #define BYTES_MAX (1 << 20)
 
-enum { OTHER = 256, TLS, CERTIFICATES, VERIFY_PEER, VSOCK };
+enum { OTHER = 256, TLS, CERTIFICATES, PSK, VERIFY_PEER, VSOCK };
 
 static const char short_options[] = "46D:e:fg:i:nop:P:rst:u:U:vV";
 static const struct option long_options[] = {
@@ -69,7 +69,7 @@ static const struct option long_options[] = {
   { "threads", required_argument, NULL, OTHER },
   { "tls", required_argument, NULL, TLS },
   { "tls-certificates", required_argument, NULL, CERTIFICATES },
-  { "tls-psk", required_argument, NULL, OTHER },
+  { "tls-psk", required_argument, NULL, PSK },
   { "tls-verify-peer", no_argument, NULL, VERIFY_PEER },
   { "unix", required_argument, NULL, 'U' },
   { "user", required_argument, NULL, OTHER },
@@ -141,6 +141,9 @@ options_read (void)
       snprintf (options.certificates, sizeof options.certificates, "%s",
                 path ? path : "");
       free (path);
+      break;
+    case PSK:
+      options.psk = true;
       break;
     case VERIFY_PEER:
       options.verify_peer = true;

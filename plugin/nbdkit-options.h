@@ -13,6 +13,8 @@
 struct options {
   bool readonly;
   bool tls_required, verify_peer;
+  bool
+    psk; /* TLS is by secrets that both sides know: nobody shows a certificate */
   /* nbdkit makes TCP sockets, or one of vsock, unless it was handed its sockets */
   bool ip, vsock;
   char address[256]; /* their address, or its name; "": all of this host's */

@@ -231,6 +231,14 @@ def map_words(tmp_path):
         yield ["weft", f"map={path}"]
 
 
+def psk(directory):
+    """A file of secrets that both ends of a connection know."""
+    path = directory / "keys.psk"
+    path.write_text("alice:" + "a5" * 32 + "\n")
+    path.chmod(0o600)
+    return path
+
+
 def end(pid):
     """The nbdkit that writes this file."""
     eventually(lambda: pid.exists() and pid.read_text().strip(), every=0.02)
@@ -263,6 +271,9 @@ def test_array_off_loopback(outside, map_words, tls, tmp_path, listen):
     assert "without --tls-verify-peer" in said, said
     secure = ["nbdkit", "-P", pid, *listen, "--tls", "require", "--tls-verify",
               certificates, *map_words]
+    # By a shared secret, no client shows a certificate, and all of them are verified.
+    said = refusal(*outside, *secure, f"--tls-psk={psk(tmp_path)}")
+    assert "--tls-psk cannot" in said, said
     assert not pid.exists()
     # TLS and buffers of this nbdkit are as Weft knows them.
     assert "does not know the TLS code" not in run(*outside, *secure).stderr
@@ -292,6 +303,9 @@ def test_member_off_loopback(outside, tls, tmp_path):
     said = refusal(*outside, "nbdkit", "-f", *words, "--tls=require", *weft,
                    secure)
     assert "without --tls-verify-peer" in said, said
+    said = refusal(*outside, "nbdkit", "-f", *words, "--tls=require",
+                   "--tls-verify-peer", f"--tls-psk={psk(tmp_path)}", *weft, secure)
+    assert "--tls-psk cannot" in said, said
     said = refusal(*outside, "nbdkit", "-f", *words, "--tls=require",
                    "--tls-verify-peer", *weft, plain)
     assert "make it nbds://" in said, said

@@ -170,7 +170,9 @@ test_vsock_listener (void)
   assert (exposure_check_start () == -1);
   options.tls_required = true;
   assert (exposure_check_start () == -1);
-  options.verify_peer = true;
+  options.verify_peer = options.psk = true;
+  assert (exposure_check_start () == -1);
+  options.psk = false;
   assert (exposure_check_start () == 0 && exposure_listens ());
   /* If others are admitted, a client without an address counts as far. */
   peer_known = false;
