@@ -341,9 +341,14 @@ void
 auth_forget_node (struct auth *a, struct store_txn *t, const char *node)
 {
   struct certificate *c;
+  struct secret *s, *next;
   bool any = false;
 
   auth_truster_forget (a, t, node);
+  TAILQ_FOREACH_SAFE (s, &a->secrets, link, next)
+    if (s->kind == SECRET_NODE_TOKEN && !s->spent &&
+        strcmp (s->name, node) == 0)
+      auth_store_drop_secret (a, t, s);
   TAILQ_FOREACH (c, &a->certificates, link)
     if (c->revoked == 0 && strcmp (c->node, node) == 0) {
       pthread_mutex_lock (&a->lock);

@@ -177,7 +177,9 @@ void auth_setup_begin (struct auth *a, char secret[AUTH_SECRET_BYTES]);
 /* The same, with the secret in the file.  -1: it is missing, which is logged.
  */
 int auth_setup_open (struct auth *a);
-/* Revoke the node's certificates; the records go along with t. */
+/* Revoke the node's certificates, and the tokens by which it could enroll; the records go
+ * along with t.
+ */
 void auth_forget_node (struct auth *a, struct store_txn *t, const char *node);
 /* From any thread: r was refused before it was read.  Has it to come to the loop, for a
  * line of its own in the audit trail?  (Else it was counted, or is not for the trail.)

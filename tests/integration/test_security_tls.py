@@ -246,6 +246,28 @@ def test_a_token_without_a_name_is_for_new_nodes(weftd, admin):
     assert local[0] == 422 and local[1]["field"] == "node"
 
 
+@pytest.mark.parametrize("end", ["enroll", "revoke", "remove"])
+def test_a_token_ends_with_its_node(weftd, admin, end):
+    """A token that was made for a node before it is shut out, and not used, opens nothing; a
+    new one does."""
+    first, earlier, other = (node_token(admin, n)["token"] for n in ("h1", "h1", "h2"))
+    h1 = Node(weftd, "h1")
+    h1.enroll(first, expect=201)
+    if end == "enroll":
+        assert {t["node"] for t in admin.get("/node-tokens")["node_tokens"]} == {"h2"}
+    else:
+        earlier = node_token(admin, "h1")["token"]
+        path = "/nodes/h1" + ("/certificate" if end == "revoke" else "")
+        admin.call("DELETE", path, expect=200)
+    for kill in (True, False):
+        status, said = Node(weftd, "h1").enroll(earlier)
+        assert (status, said["code"]) == (403, "token-wrong")
+        weftd.restart(kill=kill)
+    Node(weftd, "h2").enroll(other, expect=201)
+    admin.login("root")
+    h1.enroll(node_token(admin, "h1")["token"], expect=201)
+
+
 def test_one_token_many_hosts(weftd, admin):
     token = node_token(admin)["token"]
     nodes = [Node(weftd, f"h{i}") for i in range(6)]
