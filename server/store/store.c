@@ -127,11 +127,17 @@ int
 store_lock (const char *dir, char *why, size_t why_size)
 {
   char path[4096];
+  struct stat st;
   int fd;
 
   if (mkdir (dir, 0700) == -1 && errno != EEXIST)
     return refuse (why, why_size, "cannot make the state directory %s: %s", dir,
                    strerror (errno));
+  if (stat (dir, &st) == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return refuse (why, why_size,
+                   "other users may write to the state directory %s, and so "
+                   "put another database there: run chmod 700 on it",
+                   dir);
   if ((size_t) snprintf (path, sizeof path, "%s/weftd.lock", dir) >=
       sizeof path)
     return refuse (why, why_size,

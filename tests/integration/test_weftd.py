@@ -560,6 +560,16 @@ def test_kill_at_any_time(weftd, seed):
     assert weftd.get("/status")["generation"] >= 5
 
 
+@pytest.mark.parametrize("mode", [0o720, 0o1702, 0o777])
+def test_a_state_of_others(weftd, mode):
+    """Another user could put a database there whose keys and logins that user knows."""
+    weftd.stop()
+    weftd.state.chmod(mode)
+    assert "chmod 700" in weftd.refused()
+    weftd.state.chmod(0o755)
+    weftd.start()
+
+
 def test_second_weftd_is_refused(weftd):
     said = weftd.refused()
     assert "another weftd" in said and str(weftd.state) in said
