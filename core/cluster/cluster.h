@@ -453,7 +453,9 @@ struct cluster_session {
    * did not.  It may lose the member again, for the same requests, for RECONNECT_CALM_MS.
    */
   uint64_t away_live_ms[ARRAY_MEMBERS_MAX], back_live_ms[ARRAY_MEMBERS_MAX];
-  /* Since when a request had waited for this member when the session lost it last. */
+  /* Since when a request had waited for this member when the session reported it last;
+   * nothing while `said_lost` is false.
+   */
   uint64_t waits_live_ms[ARRAY_MEMBERS_MAX];
   struct cluster_owed owed[CLUSTER_WORDS];
   enum cluster_word overdue; /* that it has owed for too long, or WORD_NONE */

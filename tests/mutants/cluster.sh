@@ -143,9 +143,11 @@ mutant lull-ends-unseen-by-a-report test-cluster-part cluster-lost.c \
 mutant one-apart-stays-for-ever test-cluster-part cluster-session-end.c \
   's->apart.ms >= APART_MS' '0'
 mutant connection-that-carries-nothing-counts test-cluster-part cluster-session-end.c \
-  'all = *back && s->waits_live_ms[m] <= *back' 'all = false'
+  'all = cluster_process_awaited (s, m, *back)' 'all = false'
 mutant time-after-a-return-always-counts test-cluster-part cluster-session-end.c \
-  'all = *back && s->waits_live_ms[m] <= *back' 'all = *back'
+  'all = cluster_process_awaited (s, m, *back)' 'all = *back'
+mutant wait-of-a-former-loss-counts test-cluster-part cluster-process.c \
+  'return s->said_lost[member] && live_ms' 'return live_ms'
 mutant missing-member-keeps-one-more-out test-cluster-part cluster-attach.c \
   '    cluster_change_put_out (c, a, states);
   }' '  }'

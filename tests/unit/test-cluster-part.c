@@ -533,6 +533,31 @@ test_apart_between_answers (void)
   assert (writers () == 2 && whole ());
 }
 
+/* It had the member for 10 s.  Then the member, a last copy by now, is started again, and weftd
+ * gives it back to all, also to one that has noticed nothing: no request of that one has waited
+ * for the member since the former loss.
+ */
+static void
+test_apart_unnoticed (void)
+{
+  begin_both ();
+  other->waited_ms = weftd.now_ms;
+  lost (other, 1);
+  UNTIL (other->op == 0);
+  UNTIL (session (other)->back_live_ms[1]);
+  live_on (APART_MS / CLUSTER_TICK_MS);
+  both_lose (0);
+  other->behind = true; /* it is stopped, for instance */
+  start_again (1);
+  UNTIL (session (other)->lost[1]);
+  UNTIL (!session (other)->lost[1]);
+  live_on (4);
+  assert (writers () == 2 && session (other)->apart.ms < APART_MS / 2);
+  other->behind = false;
+  heard_again (0);
+  UNTIL (whole ());
+}
+
 /* ---- Whose fault it is. ---- */
 
 enum health { WELL, STUCK, HANGS, FAILED, OLD, SILENT, UNHEARD, HEALTHS };
@@ -1172,6 +1197,7 @@ main (void)
   test_apart_for_moments ();
   test_apart_behind_a_line ();
   test_apart_between_answers ();
+  test_apart_unnoticed ();
   test_last_copy ();
   test_lost_by_all ();
   test_all_prepare ();

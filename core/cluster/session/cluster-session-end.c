@@ -259,7 +259,7 @@ note_away (const struct cluster *c, struct cluster_session *s, unsigned m)
   bool all = false;
 
   if (s->lost[m]) {
-    all = *back && s->waits_live_ms[m] <= *back;
+    all = cluster_process_awaited (s, m, *back);
     if (*away == 0 || (*back && !all))
       *away = c->live_ms;
     *back = 0;

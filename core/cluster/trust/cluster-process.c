@@ -105,6 +105,13 @@ cluster_process_reached (const struct cluster_array *a,
          s->epoch >= a->rec.member[member].fence;
 }
 
+bool
+cluster_process_awaited (const struct cluster_session *s, unsigned member,
+                         uint64_t live_ms)
+{
+  return s->said_lost[member] && live_ms && s->waits_live_ms[member] <= live_ms;
+}
+
 uint64_t
 cluster_process_shown (const struct cluster_array *a,
                        const struct cluster_session *s, unsigned member)

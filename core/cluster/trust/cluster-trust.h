@@ -37,6 +37,11 @@ bool cluster_process_apart (const struct cluster_array *a,
 /* Has this session a connection to the member, by all that it says? */
 bool cluster_process_reached (const struct cluster_array *a,
                               const struct cluster_session *s, unsigned member);
+/* Has the session reported this member as lost, and a request has waited for the member since
+ * this moment, or longer?  0: never.
+ */
+bool cluster_process_awaited (const struct cluster_session *s, unsigned member,
+                              uint64_t live_ms);
 /* Up to when have this member, and another one that writes and reaches it, shown that they
  * live?
  */
