@@ -313,7 +313,19 @@ mutant stalled-writer-keeps-readers-out test-cluster-key cluster-rebuild.c \
 mutant restarted-member-is-given-back-too-soon test-cluster-key cluster-epoch.c \
   'spare_reborn (c, a, confirm);' ''
 mutant nobody-is-given-back-for-another-s-sake test-cluster-key cluster-epoch.c \
-  '(lost == 1 || back > 1) &&' ''
+  'else if (spared && (lost == 1 || back > 1)) {' 'else if (spared) {'
+mutant member-behind-a-line-counts-as-back test-cluster-lost cluster-epoch.c \
+  'if (spared && vain &&' 'if (0 &&'
+mutant member-that-answered-is-behind-a-line test-cluster-lost cluster-epoch.c \
+  'cluster_process_awaited (writer, m, d->fenced_live_ms);' 'd->fenced_live_ms;'
+mutant member-that-is-not-reached-counts-as-back test-cluster-lost cluster-lost.c \
+  'if (r->fence > s->epoch &&' 'if (0 &&'
+mutant unflushed-writes-go-for-a-line test-cluster-lost cluster-epoch.c \
+  'vain && cluster_process_kept (a->disk[m])' 'vain'
+mutant member-behind-a-line-is-tried-beside-another test-cluster-lost cluster-epoch.c \
+  'confirm[m] &= !in_vain[m];' ';'
+mutant member-behind-a-line-is-tried-before-it-goes test-cluster-lost cluster-epoch.c \
+  'is_given_up (c, a, m))' '0)'
 
 # Members that come back.
 mutant spare-counts-while-the-disk-is-heard test-cluster-member cluster-rebuild.c \

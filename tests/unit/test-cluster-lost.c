@@ -78,6 +78,92 @@ test_two_lost (void)
   UNTIL (whole ());
 }
 
+/* The writer has lost both, and this is known. */
+static void
+lose_both (void)
+{
+  lost (writer, 2);
+  lost (writer, 0);
+  assert (strcmp (writer->code, "last-copy") == 0);
+  lost (writer, 2);
+  assert (session (writer)->lost[0] && session (writer)->lost[2]);
+}
+
+/* The member is given back, and lost again. */
+enum line {
+  LINE_WELL,        /* it has answered in between */
+  LINE_DROPS_LARGE, /* a request has waited all the time */
+  LINE_DROPS_ALL,   /* no connection could be made */
+};
+
+/* Both have copies of the same data: the process of the one is killed, and this is the line
+ * to the other one.  kept: the killed one has kept what was not flushed.
+ */
+static void
+lose_one_beside_a_line (bool kept, enum line line)
+{
+  uint64_t fence, began;
+
+  healthy_with_reader ();
+  world.disk[2].cache = "cache";
+  start_again (2);
+  UNTIL (!whole ());
+  UNTIL (whole ());
+  live_on (4);
+  writer->busy = true; /* it needs the other one to prepare itself */
+  cut_off (2);
+  began = weftd.now_ms;
+  fence = member (0)->fence;
+  lose_both ();
+  writer->behind = line == LINE_DROPS_ALL;
+  UNTIL (member (0)->fence > fence);
+  assert (!session (writer)->lost[0] && session (writer)->lost[2]);
+  live_on (4);
+  start_again (2);
+  snprintf (world.disk[2].instance, 16, "d2 again 2");
+  if (!kept)
+    world.disk[2].cache = "another cache";
+  UNTIL (cluster_process_reborn (engine, array (), 2));
+  writer->waited_ms = line == LINE_DROPS_LARGE ? weftd.now_ms - began : 0;
+  lose_both ();
+  writer->behind = false;
+}
+
+static void
+test_killed_beside_a_line (enum line line)
+{
+  uint64_t first, fence;
+
+  lose_one_beside_a_line (true, line);
+  fence = member (2)->fence;
+  first = member (0)->fence;
+  UNTIL (member (2)->fence > fence);
+  live_on (60); /* and the other one waits for the next report */
+  assert (member (0)->fence == first && session (writer)->lost[0]);
+  assert (rec ()->change.epoch == 0);
+  assert (state (2) == MEMBER_IN_SYNC && member (2)->lapse < fence);
+  writer->busy = false;
+  lost (writer, 0);
+  UNTIL (state (0) == MEMBER_OUT);
+  UNTIL (whole ());
+}
+
+/* Only the other one has what was not flushed, or it has answered: it is waited for. */
+static void
+test_restarted_beside_a_line (bool kept, enum line line)
+{
+  uint64_t fence;
+
+  lose_one_beside_a_line (kept, line);
+  fence = member (2)->fence;
+  UNTIL (!session (writer)->lost[0]);
+  assert (member (2)->fence == fence);
+  writer->busy = false; /* the line is well */
+  UNTIL (state (2) == MEMBER_OUT);
+  assert (state (0) == MEMBER_IN_SYNC);
+  UNTIL (whole ());
+}
+
 /* The last copy is about to be given back, but does not confirm.  Other losses do not
  * wait for it; once it is silent, nothing does.
  */
@@ -250,6 +336,11 @@ main (void)
   test_reconnect ();
   test_stalled_joiner ();
   test_two_lost ();
+  test_killed_beside_a_line (LINE_DROPS_LARGE);
+  test_killed_beside_a_line (LINE_DROPS_ALL);
+  test_restarted_beside_a_line (true, LINE_WELL);
+  test_restarted_beside_a_line (false, LINE_DROPS_LARGE);
+  test_restarted_beside_a_line (false, LINE_DROPS_ALL);
   test_reconnect_waits ();
   test_patience ();
   test_renew (false);

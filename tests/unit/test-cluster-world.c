@@ -441,6 +441,7 @@ disk_words (const struct disk *d, uint64_t wait_ms)
       hb.states[m] = (uint8_t) d->states[m];
   }
   snprintf (hb.instance, sizeof hb.instance, "%s", d->instance);
+  snprintf (hb.cache, sizeof hb.cache, "%s", d->cache ? d->cache : "");
   snprintf (hb.node, sizeof hb.node, "n%u", d->uuid[0]);
   snprintf (hb.path, sizeof hb.path, "/dev/d%u", d->uuid[0]);
   if (d->works > 0) {

@@ -74,6 +74,7 @@ struct disk {
   bool placeless;      /* it says that it belongs to no array */
   double works;        /* requests a second of its disk; 0: it says nothing */
   char instance[16];
+  const char *cache; /* NULL: it is not known */
   bool alive;
   uint64_t op;          /* outstanding; 0: none */
   const char *shortage; /* it refuses writes for now; NULL: it does not */

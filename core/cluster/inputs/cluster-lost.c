@@ -270,6 +270,10 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
   s->said_lost[member] = true;
   s->waits_live_ms[member] = c->live_ms -
                              (waited_ms < c->live_ms ? waited_ms : c->live_ms);
+  /* It has had no connection since the member was given back. */
+  if (r->fence > s->epoch &&
+      s->waits_live_ms[member] > a->disk[member]->fenced_live_ms)
+    s->waits_live_ms[member] = a->disk[member]->fenced_live_ms;
   if (!answers) {
     if (s->lack_live_ms[member] == 0)
       cluster_step_changed_array (c, a); /* people see who reaches the member */

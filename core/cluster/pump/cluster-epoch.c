@@ -298,6 +298,33 @@ give_up (struct cluster *c, struct cluster_array *a)
   return true;
 }
 
+/* The only writer was given this member back, and has lost it again: it could not connect, or
+ * its oldest request has waited all the time.  A line that drops large packets lets
+ * connections be made, and no data through.
+ */
+static bool
+is_given_in_vain (const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_session *writer = cluster_array_writer (a);
+  const struct cluster_disk *d = a->disk[m];
+
+  return writer->rec.part.length == 0 && writer->lost[m] &&
+         cluster_process_met (d) &&
+         cluster_process_awaited (writer, m, d->fenced_live_ms);
+}
+
+/* It was given back in vain, and can go out: the writer's next report does that. */
+static bool
+is_given_up (const struct cluster *c, const struct cluster_array *a, unsigned m)
+{
+  uint8_t states[ARRAY_MEMBERS_MAX];
+
+  cluster_copies_states (a, states);
+  cluster_copies_leave_out (a, m, states);
+  return is_given_in_vain (a, m) && cluster_copies_kept (a, states) &&
+         !cluster_change_stalls (c, a, states);
+}
+
 /* Is a member to be fenced and given back to this writer?  asked: a change for that
  * is under way; it is given up after ATTACH_MS, and begun again after a wait.
  */
@@ -309,7 +336,8 @@ give_back (struct cluster *c, const struct cluster_array *a, unsigned m,
   uint64_t *wait_ms = &writer->retry_ms[m];
   const char *why;
 
-  if (!writer->lost[m] || !cluster_member_well (a, m, &why))
+  if (!writer->lost[m] || !cluster_member_well (a, m, &why) ||
+      is_given_up (c, a, m))
     return false;
   if (asked && c->live_ms >= a->prepared_live_ms + ATTACH_MS) {
     *retry_live_ms = c->live_ms + RECONNECT_MS_MAX;
@@ -331,7 +359,9 @@ give_back (struct cluster *c, const struct cluster_array *a, unsigned m,
 /* A member that was started again is not given back, but goes out, if it can,
  * when all others that the writer has lost are back: then it catches up from
  * them, and none of its unflushed writes counts as lost.  If one of the others
- * stays away, it is given back with the rest.
+ * stays away, it is given back with the rest.  If one of them was given back in
+ * vain, a member that has kept its unflushed writes is given back first: then
+ * the other one can go out, without which the writer could not prepare itself.
  */
 static void
 spare_reborn (const struct cluster *c, const struct cluster_array *a,
@@ -339,6 +369,8 @@ spare_reborn (const struct cluster *c, const struct cluster_array *a,
 {
   const struct cluster_session *s = NULL;
   bool is_lost[ARRAY_MEMBERS_MAX] = { false };
+  bool in_vain[ARRAY_MEMBERS_MAX] = { false };
+  bool vain = false, first = false;
   unsigned lost = 0, back = 0;
 
   while ((s = cluster_writer_next (a, s)))
@@ -347,17 +379,25 @@ spare_reborn (const struct cluster *c, const struct cluster_array *a,
   for (unsigned m = 0; m < a->layout.members; m++) {
     lost += is_lost[m];
     back += confirm[m];
+    in_vain[m] = confirm[m] && is_given_in_vain (a, m);
+    vain |= in_vain[m];
   }
   if (back < lost)
     return;
-  for (unsigned m = 0; m < a->layout.members; m++)
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    bool spared = confirm[m] && cluster_process_reborn (c, a, m) &&
+                  cluster_copies_can_leave_out (a, m);
+
+    if (spared && vain && cluster_process_kept (a->disk[m]))
+      first = true;
     /* Of several lost members one is given back, at least: the writer waits for it. */
-    if (confirm[m] && (lost == 1 || back > 1) &&
-        cluster_process_reborn (c, a, m) &&
-        cluster_copies_can_leave_out (a, m)) {
+    else if (spared && (lost == 1 || back > 1)) {
       confirm[m] = false;
       back--;
     }
+  }
+  for (unsigned m = 0; first && m < a->layout.members; m++)
+    confirm[m] &= !in_vain[m];
 }
 
 /* Fence members that a writer has lost, so that no earlier request to them still

@@ -34,6 +34,10 @@
  * told, and asks members.
  */
 #define PATIENCE (5 * SECOND)
+/* A member that the writer has lost, and that is well, is given back at most so much later
+ * (RECONNECT_MS_MAX).
+ */
+#define AGAIN (10 * SECOND)
 /* One of several that write notices that, at the latest after the longest time-out; it is
  * without the member for APART_MS, as others have shown with their next heartbeats.  Then
  * others get its leases.
@@ -377,6 +381,7 @@ look_well (void *nothing)
 static struct {
   uint64_t state, since;
   unsigned members;  /* behind it, at most */
+  bool lacked;       /* the only writer lacked another member, too */
   uint64_t named_at; /* when the verdict named it last */
 } hole;
 
@@ -387,12 +392,34 @@ is_behind (const struct cluster_array_record *a, unsigned m)
   return net_behind (&w.member[disk_holder (a->member[m].disk)].proc);
 }
 
-/* Have the others copies of all that the members behind the hole have, and are they well? */
+/* The only writer lacks a member that is not behind the hole.  That member may be back: it is
+ * given back within RECONNECT_MS_MAX.
+ */
+static bool
+writer_lacks (unsigned m, bool *unseen)
+{
+  bool lone = !w.config.shared && !w.config.leases, lacks = false;
+  const struct disk *d = place_disk (store_array (), m);
+
+  for (unsigned i = 0; lone && i < w.config.hosts; i++) {
+    const struct host_role *h = &w.host[i];
+
+    if (!h->writable || h->stage != HOST_SERVING)
+      continue;
+    lacks |= !(h->peer[m].seated && h->peer[m].data);
+    *unseen |= d->unseen >> h->proc.number & 1;
+  }
+  return lacks;
+}
+
+/* Have the others copies of all that the members behind the hole have, and are they well?  A
+ * member that has lost unflushed data, which the writer does not know yet, has not.
+ */
 static bool
 spares_all (void)
 {
   const struct cluster_array_record *a = store_array ();
-  bool lost[PLACES_MAX] = { false };
+  bool lost[PLACES_MAX] = { false }, unseen = false;
   unsigned members = 0;
 
   for (unsigned m = 0; m < w.layout.members; m++)
@@ -403,6 +430,10 @@ spares_all (void)
     else if (a->member[m].state != MEMBER_IN_SYNC ||
              w.member[disk_holder (a->member[m].disk)].refused)
       return false;
+    else
+      hole.lacked |= writer_lacks (m, &unseen);
+  if (unseen)
+    return false;
   if (hole.members < members)
     hole.members = members;
   return members > 0 && layout_loss (&w.layout, lost, NULL) == 0;
@@ -458,6 +489,7 @@ look_line (void *nothing)
     hole.state = state;
     hole.since = sim_now;
     hole.members = 0;
+    hole.lacked = false;
   }
   calm = sim_now - hole.since;
   if (names_line ())
@@ -467,6 +499,8 @@ look_line (void *nothing)
    * APART_MS.
    */
   most = w.config.shared || w.config.leases ? APART : PATIENCE * hole.members;
+  if (hole.lacked)
+    most += AGAIN;
   for (unsigned i = 0; i < w.config.hosts; i++) {
     const struct host_role *h = &w.host[i];
 
