@@ -146,7 +146,7 @@ static void
 look (void *nothing)
 {
   bool up = runs (&w.weftd.proc) && !w.old_database, anybody = false,
-       reads = false;
+       reads = false, restarted = w.weftd.proc.life != weftd_life;
 
   for (unsigned i = 0; i < w.config.hosts; i++) {
     const struct host_role *h = &w.host[i];
@@ -167,16 +167,17 @@ look (void *nothing)
       l->since = heard ? sim_now : 0;
     look_at_members (h, l, heard);
   }
-  if (w.weftd.proc.life != weftd_life || w.old_database ||
-      (up && anybody && is_lull ()))
+  if (restarted || w.old_database || (up && anybody && is_lull ()))
     owed_until = sim_now - LOOK_NS + SESSION_TTL_MS * MS;
   if (reads && sim_now - read_at > LULL_NS)
     read_since = sim_now;
   if (reads)
     read_at = sim_now;
   weftd_life = w.weftd.proc.life;
-  /* While weftd is stopped, silence is not counted. */
-  if (!up || anybody)
+  /* While weftd is stopped, silence is not counted, and the next process of weftd begins to
+   * count it anew.
+   */
+  if (!up || anybody || restarted)
     nobody_since = 0;
   else if (nobody_since == 0)
     nobody_since = sim_now;
