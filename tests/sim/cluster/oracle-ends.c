@@ -174,8 +174,8 @@ look (void *nothing)
   if (reads)
     read_at = sim_now;
   weftd_life = w.weftd.proc.life;
-  /* While weftd is stopped, silence is not counted, and the next process of weftd begins to
-   * count it anew.
+  /* While weftd is stopped, silence is not counted.  A restarted weftd counts it from its
+   * start.
    */
   if (!up || anybody || restarted)
     nobody_since = 0;
