@@ -1,13 +1,13 @@
 """Several array processes write all of one array at the same time, by leases.
 
-Topology: a devcluster with two to four of them, over four members.
-Cause: their clients read and write the same sectors; one process is killed, stopped
-       for longer than its TTL, or ended; a member, or weftd, is killed while ranges
-       move from one to the other; what must be refused is tried.
-Pass:  for each sector there is an order of all that was done that explains all that was
-       read, by way of whichever process; nobody sees an error, and nobody waits for
-       longer than a dead one is waited for; what was flushed is there; who was stopped
-       completes nothing afterwards; in the end all copies are alike.
+Topology: a devcluster with two to four array processes, over four members.
+Cause: clients of all processes read and write the same sectors.  A process is killed,
+       stopped for longer than its TTL, or ended; a member or weftd is killed while
+       leases move between processes.  Forbidden requests are tried.
+Pass:  The history of each sector is linearizable, by way of any process. No client sees
+       an error, or waits longer than the recovery of a dead process takes. Flushed data
+       is there. A process that was stopped completes nothing afterwards. In the end all
+       copies are alike.
 """
 
 import errno
@@ -31,7 +31,8 @@ from wefttest import ALL, Stopwatch, eventually, picked
 
 UNIT = 64 << 10
 TTL_S = 10    # SESSION_TTL_MS
-# What a dead one had is asked for in vain until it is ended, and made equal then.
+# The leases of a dead process are not granted before weftd has ended its session and
+# another process has resynchronized their ranges.
 RECOVERY_S = TTL_S + 5
 
 
@@ -41,13 +42,13 @@ def make(cluster, layout="raid-x", writers=2, **options):
 
 
 def places(writers):
-    """One has a block, then the next has one: neighbours all the way."""
+    """Blocks go to the writers in turn, so that all neighbours belong to others."""
     return [[(b * writers + i) * BLOCK for b in range(BLOCKS)]
             for i in range(writers)]
 
 
 def runs(size):
-    """Sectors at a few places, where units and extents meet, too."""
+    """Sectors at a few places, such as the borders of units and extents."""
     starts = [0, UNIT - 8 * SECTOR, (4 << 20) - 8 * SECTOR, size - 16 * SECTOR]
     return [list(range(at // SECTOR, at // SECTOR + 16)) for at in starts]
 
@@ -75,7 +76,7 @@ def check_all(c, layout="raid-x"):
 
 
 def check_after_deaths(c, layout="raid-x"):
-    """Bits that a dead one left stay until somebody has all of the array."""
+    """Intent bits of a dead process stay until a process has the whole array."""
     check_alike(c, layout)
     c.terminate(*(a["name"] for a in c.arrays if c.running(a["name"])))
     with Nbdkit(*shared_words(c)) as alone:
@@ -84,7 +85,7 @@ def check_after_deaths(c, layout="raid-x"):
 
 
 class Clients:
-    """Two of each array process, on the same sectors."""
+    """Two clients of each array process, on the same sectors."""
 
     def __init__(self, c, seed):
         self.history, rng = History(), random.Random(seed)
@@ -98,7 +99,7 @@ class Clients:
         return [one for i, some in enumerate(self.of) if i not in but for one in some]
 
     def until_done(self, times, but=(), seconds=60):
-        """Each of them; all at the same time."""
+        """Each client does that many requests, all at the same time."""
         for one in self.all(but):
             one.want(times)
         for one in self.all(but):
@@ -124,7 +125,7 @@ class Clients:
 
 
 def ordered(writes, reads):
-    """Is there an order?  By trying all."""
+    """Is there an order of the writes that explains the reads?  Tries all orders."""
     def explained(rest, value):
         return not rest or any(
             explained(rest[:i] + rest[i + 1:], one[1])
@@ -149,7 +150,7 @@ def passes(writes, reads):
 
 
 def test_the_checker(seed):
-    """It says what trying all orders says."""
+    """The checker agrees with a search through all orders."""
     rng, seen = random.Random(seed), [0, 0]
     for _ in range(3000):
         writes, reads = {0: (-math.inf, -math.inf)}, []
@@ -193,7 +194,7 @@ def test_neighbours(cluster, seed, layout, writers):
 @pytest.mark.long(15)
 @pytest.mark.parametrize("kind", [1, 2], ids=["naive", "token"])
 def test_other_wishes(cluster, seed, kind):
-    """What else is asked for, nothing of it changes what is read."""
+    """Other amounts of leases to ask for change no data that is read."""
     c = make(cluster, env={"WEFT_ARRAY_ARGS": f"-D weft.leases={kind}"})
     with Clients(c, seed) as all:
         all.until_done(200)
@@ -204,8 +205,8 @@ def test_other_wishes(cluster, seed, kind):
 @pytest.mark.long(15)
 @pytest.mark.parametrize("layout", picked(["raid-x", "raid-10"]))
 def test_one_after_the_other(cluster, seed, layout):
-    """Write, zero and trim, by one process and then by another: each finds what the
-    ones before have left."""
+    """Processes write, zero and trim in turn. Each reads what those before it have
+    written."""
     c, rng = make(cluster, layout, 3), random.Random(seed)
     handles = [connected(a["uri"]) for a in c.arrays]
     at, size = (4 << 20) - 2 * UNIT, 4 * UNIT
@@ -226,7 +227,7 @@ def test_one_after_the_other(cluster, seed, layout):
         else:
             h.trim(end - first, at + first)
             data = h.pread(end - first, at + first)
-            # What was trimmed is zeroes, or still there.
+            # Trimmed bytes are zeroes, or unchanged.
             assert all(a in (0, b) for a, b in zip(data, model[first:end])), n
             model[first:end] = data
     for h in handles:
@@ -235,13 +236,13 @@ def test_one_after_the_other(cluster, seed, layout):
     check_all(c, layout)
 
 
-# --- One is gone --------------------------------------------------------------------
+# --- A process is gone --------------------------------------------------------------
 
 
 @pytest.mark.long(40)
 @pytest.mark.parametrize("layout", picked(["raid-x", "raid-10"]))
 def test_one_is_killed(cluster, seed, layout):
-    """The others wait for what it had until it is ended, and go on."""
+    """The others wait for its leases until its session is ended, and go on."""
     c = make(cluster, layout, 3)
     with Clients(c, seed) as all:
         all.until_done(200)
@@ -260,8 +261,8 @@ def test_one_is_killed(cluster, seed, layout):
 @pytest.mark.long(50)
 @pytest.mark.parametrize("layout", picked(["raid-x", "raid-10"]))
 def test_what_was_flushed(cluster, seed, layout):
-    """Of one that is killed together with a member all is there that it had flushed, and
-    when it comes back it goes on."""
+    """If a process is killed together with a member, all data that it had flushed is
+    there. When the process is back, it goes on."""
     c = make(cluster, layout, 3)
     with all_write(c, random.Random(seed), places(3)) as w:
         w.until_flushed(5)
@@ -280,7 +281,7 @@ def test_what_was_flushed(cluster, seed, layout):
 
 
 class Late:
-    """Writes that a process has received, and that nobody has answered."""
+    """Writes that a process has received, but not answered."""
 
     def __init__(self, uri):
         self.handle, self.buffers, self.errors = connected(uri), [], []
@@ -302,8 +303,9 @@ class Late:
 
 @pytest.mark.long(50)
 def test_one_is_stopped(cluster, seed):
-    """Longer than its TTL, while it has leases that others wait for: it is ended, what
-    it had is made equal, and when it goes on it completes nothing."""
+    """A process is stopped for longer than its TTL while others wait for its leases.
+    Its session is ended and its ranges are resynchronized. When the process continues,
+    it completes nothing."""
     c = make(cluster, writers=3)
     at = 2 << 20
     holder = connected(c.arrays[1]["uri"])
@@ -313,7 +315,7 @@ def test_one_is_stopped(cluster, seed):
         late = Late(c.arrays[1]["uri"])
         c.stop("array1")
         late.write(b"L", range(at, at + UNIT, SECTOR))
-        # It waits until the holder's session is over, and no longer.
+        # The read waits until the holder's session is over, and no longer.
         other, watch = connected(c.nbd), Stopwatch(disk=True)
         assert other.pread(UNIT, at) == b"h" * UNIT
         other.pwrite(b"o" * UNIT, at)
@@ -342,7 +344,7 @@ def test_one_is_stopped(cluster, seed):
 
 @pytest.mark.long(20)
 def test_a_clean_end(cluster, seed):
-    """Nobody waits for what one had that has ended, nothing is to be made equal."""
+    """After a clean end others get the leases at once, and resynchronize nothing."""
     c = make(cluster, writers=3)
     with Clients(c, seed) as all:
         all.until_done(200)
@@ -364,7 +366,7 @@ def test_a_clean_end(cluster, seed):
 
 @pytest.mark.long(30)
 def test_all_are_killed(cluster, seed):
-    """Those that are started then write beside the dead until these are ended."""
+    """New processes write while the sessions of the dead ones have not ended yet."""
     c = make(cluster)
     with all_write(c, random.Random(seed), places(2)) as w:
         w.until_flushed(5)
@@ -387,7 +389,8 @@ def test_all_are_killed(cluster, seed):
 @pytest.mark.long(30)
 @pytest.mark.parametrize("layout", picked(["raid-x", "raid-10"]))
 def test_a_member_is_killed(cluster, seed, layout):
-    """While ranges move: what one has left half written nobody else gets."""
+    """A member dies while leases move. A range with an unfinished write is not granted
+    to another process."""
     c = make(cluster, layout, 3)
     with Clients(c, seed) as all:
         for m in (0, 1):
@@ -403,7 +406,8 @@ def test_a_member_is_killed(cluster, seed, layout):
 
 @pytest.mark.long(40)
 def test_weftd_is_killed(cluster, seed):
-    """Without it each goes on in what it has; when it is back it hears who has what."""
+    """While weftd is down, each process writes under the leases that it has. After its
+    restart they declare their leases to weftd."""
     c = make(cluster)
     first, second = (connected(a["uri"]) for a in c.arrays)
     first.pwrite(b"1" * UNIT, 8 << 20)
@@ -412,7 +416,7 @@ def test_weftd_is_killed(cluster, seed):
         for _ in range(3):
             all.until_done(100)
             for h, at in (first, 8 << 20), (second, 12 << 20):
-                h.pwrite(bytes(UNIT), at)  # what is cold may have been given away
+                h.pwrite(bytes(UNIT), at)  # an idle lease may have been given away
             c.kill("weftd")
             for n in range(50):
                 data = b"%d" % (n % 10) * SECTOR
@@ -433,8 +437,8 @@ def test_weftd_is_killed(cluster, seed):
 
 @pytest.mark.long(50)
 def test_weftd_is_killed_with_one(cluster, seed):
-    """What that one had nobody gets before it is ended and made equal, though the next
-    weftd has never heard of its leases."""
+    """The leases of the killed process are granted only after its session is ended and
+    its ranges are resynchronized, although the new weftd never heard of them."""
     c = make(cluster, writers=3)
     with Clients(c, seed) as all:
         all.until_done(200)
@@ -477,8 +481,8 @@ def test_one_thing_after_the_other(cluster, seed):
 
 @pytest.mark.long(20)
 def test_bad_spots(cluster, tmp_path):
-    """Who reads one that another has written gets the lease, and mends it; and so does
-    who is to make zeroes of what no copy can be read of."""
+    """A process that reads a bad block of another's range gets the lease, and repairs
+    the block. A process that zeroes lost data (accept-loss) gets the lease, too."""
     c = cluster(env=bad_spots(tmp_path), layout="raid-1", members=2, unit=UNIT,
                 size="32M", writers=2, leases=True)
     first, second = (connected(a["uri"]) for a in c.arrays)
@@ -513,7 +517,7 @@ def test_bad_spots(cluster, tmp_path):
 
 
 def test_what_does_not_go_together(cluster):
-    """All alone, parts, and leases; nothing is changed by what is refused."""
+    """A single writer, a part or a service beside leases is refused. Nothing changes."""
     c = make(cluster)
     before = c.get("/api/v1/arrays/a")["epoch"], nodes(c)
     for words, *said in (
@@ -534,7 +538,7 @@ def test_what_does_not_go_together(cluster):
 
 @pytest.mark.parametrize("words", [[], [f"part=0+{UNIT}"]])
 def test_beside_others(cluster, words):
-    """Who is there alone, or has a part, is in the way of leases."""
+    """A single writer, or the owner of a part, keeps a host with leases out."""
     c = cluster(members=3, size="32M", unit=UNIT, no_array=True)
     c.call("POST", "/api/v1/arrays", {
         "name": "a", "layout": "raid-x", "unit": UNIT,
@@ -553,8 +557,8 @@ def test_beside_others(cluster, words):
 
 
 def test_bad_words(cluster):
-    """What no host says of its leases weftd refuses, and nothing changes.  Who says that
-    it has what another has is ended."""
+    """weftd refuses impossible messages about leases, and nothing changes. A session
+    that declares a lease of another session is ended."""
     c = make(cluster)
     h = connected(c.arrays[1]["uri"])
     h.pwrite(b"x" * SECTOR, 0)
@@ -584,7 +588,8 @@ def test_bad_words(cluster):
         assert status == 422, (words, status, reply)
     status, reply = c.call("POST", path, {"instance": "1" * 32, "number": 1})
     assert status in (403, 409, 410), reply
-    # What is not its own it can give back, and recover, and nobody loses anything.
+    # A session may give back, or report as recovered, leases that it does not have: no
+    # other session loses a lease.
     number = granted["generation"] << 32
     assert say(number=number + 1, give=[[0, size]], recovered=1 << 40)[0] == 200
     h.pwrite(b"y" * SECTOR, 0)

@@ -1,13 +1,14 @@
 """Several array processes write one array at the same time, each a part of it.
 
-Topology: a devcluster with two or three of them, over four members.
-Cause: one of them is killed, or stopped for longer than its TTL; a member, or weftd,
-       is killed and started again, while all write; what must be refused is tried.
-Pass:  those who are left see no error, and wait for no more than what the product's
-       constants say; each reads, also in the others' parts, what was answered for,
-       torn blocks where nothing was under way never; who attaches a dead one's part
-       finds every flushed byte; what was refused has changed nothing; in the end all
-       copies are alike, and no extent is dirty.
+Topology: a devcluster with two or three array processes, over four members.
+Cause: an array process is killed, or stopped for longer than its TTL; a member or weftd
+       is killed and started again; all processes write meanwhile.  Forbidden requests
+       are tried.
+Pass:  The other processes see no error, and wait no longer than the product's constants
+       say. Each process reads every acknowledged write, also in the parts of others. No
+       block is torn unless a write of it was under way. The next owner of a dead
+       process's part finds every flushed byte. Refused requests change nothing. In the
+       end all copies are alike, and no extent is dirty.
 """
 
 import errno
@@ -28,9 +29,9 @@ from wefttest import ALL, Stopwatch, eventually, picked
 
 UNIT = 64 << 10
 TTL_S = 10    # SESSION_TTL_MS
-# A member that was killed is found lost at once, by its connections; where a session
-# is silent the change waits until that is ended, and is told within a tick and a
-# heartbeat.
+# The connections of a killed member break, so its loss is found at once. If a session is
+# silent, the change waits until weftd has ended that session, and hosts hear of the change
+# a tick and a heartbeat later.
 LOSS_S = TTL_S + 5
 
 
@@ -40,7 +41,7 @@ def make(cluster, layout="raid-x", writers=3, **options):
 
 
 def places(part):
-    """At both its ends, where extents are shared with the neighbours."""
+    """At both ends of the part, where extents are shared with the neighbours."""
     end, half = part["offset"] + part["length"], BLOCKS // 2
     return [part["offset"] + b * BLOCK for b in range(half)] + \
         [end - (b + 1) * BLOCK for b in range(half)]
@@ -57,8 +58,8 @@ def check_all(c, layout="raid-x"):
 
 
 def check_after_deaths(c, layout="raid-x"):
-    """Bits that a dead one left where a neighbour has bytes of the same extent stay
-    until somebody attaches all."""
+    """If a dead process left intent bits in an extent that it shared with a neighbour,
+    the bits stay until a process attaches the whole array."""
     wait_in_sync(c)
     check_copies(c, model_of(c, layout, UNIT), content(c.nbd))
     c.terminate(*(a["name"] for a in c.arrays))
@@ -94,7 +95,8 @@ def test_one_is_killed(cluster, seed, layout):
         w.all[1].broken()
         reader.join(30)
         w.until_flushed(20, but=[1])
-        # Its host knows that it has ended, and nobody waits until it is silent.
+        # Its host knows that the process has ended, so the next one need not wait for
+        # the TTL.
         watch = Stopwatch(disk=True)
         c.start("array1")
         assert watch.seconds() < TTL_S
@@ -106,8 +108,9 @@ def test_one_is_killed(cluster, seed, layout):
 
 @pytest.mark.long(40)
 def test_one_is_killed_and_stays_away(cluster, seed):
-    """weftd ends it by itself; what it held up goes on. Another one makes its part
-    equal: what it had acknowledged, and others have read, is read from any copy."""
+    """weftd ends the dead session by itself, and requests that waited for it go on.
+    Another process resynchronizes its part: each copy then has every write that was
+    acknowledged and that others have read."""
     c = make(cluster)
     with all_write(c, random.Random(seed)) as w:
         w.until_flushed(5)
@@ -140,7 +143,7 @@ def test_one_is_killed_and_stays_away(cluster, seed):
 
 @pytest.mark.long(40)
 def test_one_is_killed_with_a_member(cluster, seed):
-    """The change waits for the dead one, which is silent, until it is ended."""
+    """The change waits until weftd has ended the dead, silent session."""
     c = make(cluster)
     with all_write(c, random.Random(seed)) as w:
         w.until_flushed(5)
@@ -158,7 +161,7 @@ def test_one_is_killed_with_a_member(cluster, seed):
 
 
 class Late:
-    """Writes that a process has received, and that nobody has answered."""
+    """Writes that a process has received, but not answered."""
 
     def __init__(self, uri):
         self.handle, self.buffers, self.errors = connected(uri), [], []
@@ -180,7 +183,8 @@ class Late:
 
 @pytest.mark.long(40)
 def test_one_is_stopped(cluster, seed):
-    """Longer than its TTL: it is over, and completes nothing afterwards."""
+    """If a process is stopped for longer than its TTL, its session ends, and it
+    completes nothing afterwards."""
     c = make(cluster)
     with all_write(c, random.Random(seed)) as w:
         w.until_flushed(5)
@@ -231,7 +235,8 @@ def test_a_member_is_killed(cluster, seed, layout):
 
 @pytest.mark.long(30)
 def test_weftd_is_killed(cluster, seed):
-    """With it down all go on; what it had not heard it hears again."""
+    """While weftd is down, all processes go on. After its restart they report again
+    what weftd had not heard."""
     c = make(cluster)
     with all_write(c, random.Random(seed)) as w:
         w.until_flushed(5)
@@ -275,7 +280,7 @@ def test_one_thing_after_the_other(cluster, seed):
 
 
 def in_sync_again(c):
-    """Without the wait that is for members that flap."""
+    """Skips the wait that a flapping member has to serve."""
     for m, state in enumerate(states(c)):
         if state == "out":
             c.call("POST", f"/api/v1/arrays/a/members/{m}/join")
@@ -283,8 +288,8 @@ def in_sync_again(c):
 
 
 def test_a_clean_end_leaves_nothing(cluster, seed):
-    """The one that ends clears its bits, also in extents of which a neighbour that
-    lives has a share."""
+    """A process that ends clears its intent bits, also in extents that it shares with a
+    live neighbour."""
     c = make(cluster, writers=2)
     with all_write(c, random.Random(seed)) as w:
         w.until_flushed(5)
@@ -310,7 +315,8 @@ def part_words(c, offset, length=""):
 
 
 def test_a_write_elsewhere(cluster):
-    """EPERM, also where it only begins or ends there; nothing changes."""
+    """A write outside the own part is refused with EPERM, also if only its begin or its
+    end is outside. Nothing changes."""
     c = make(cluster, writers=2)
     size = c.get("/api/v1/arrays/a")["size"]
     first, second = (connected(a["uri"]) for a in c.arrays)
@@ -329,7 +335,7 @@ def test_a_write_elsewhere(cluster):
                      lambda: h.zero(8192, at), lambda: h.trim(8192, at)):
             with refuses("EPERM"):
                 call()
-    # Of a large one, too, of which all but the end is its own.
+    # A large write whose last byte alone is outside the part is refused, too.
     with refuses("EPERM"):
         first.pwrite(b"x" * (UNIT * 4), border - UNIT * 4 + 1)
     for h in (first, second):
@@ -348,7 +354,7 @@ def test_what_does_not_go_together(cluster):
     size = c.get("/api/v1/arrays/a")["size"]
     border = c.arrays[1]["part"]["offset"]
     before = c.get("/api/v1/arrays/a")["epoch"], nodes(c)
-    # All, beside parts; a part that is another's.
+    # The whole array, beside parts; a part that another host has.
     line = refused(*array_of(c))
     assert "n0" in line or "n1" in line, line
     assert str(border) in line or "0 on" in line, line
@@ -357,7 +363,7 @@ def test_what_does_not_go_together(cluster):
                                    (size - UNIT, UNIT, "n1")):
         line = refused(*part_words(c, offset, length))
         assert holder in line, line
-    # A part that makes no sense.
+    # Invalid parts and options.
     for words, *said in (
             (part_words(c, 1, UNIT), "stripe unit"),
             (part_words(c, 0, UNIT + 1), "stripe unit"),
@@ -378,7 +384,7 @@ def test_what_does_not_go_together(cluster):
         line = refused(*words)
         assert all(word in line for word in said), (words, line)
     assert (c.get("/api/v1/arrays/a")["epoch"], nodes(c)) == before
-    # Who reads is welcome.
+    # Readers are allowed beside parts.
     with Nbdkit("-r", *array_of(c)) as reader:
         assert connected(reader.uri).pread(8192, border - 4096) == bytes(8192)
 
@@ -399,7 +405,7 @@ def test_a_part_beside_one_that_writes_all(cluster):
 
 
 def test_a_takeover_of_a_part(cluster):
-    """Who has it is ended, and the others are not."""
+    """A takeover of a part ends its holder's session, and no other one."""
     c = make(cluster)
     part = c.arrays[1]["part"]
     handles = [connected(a["uri"]) for a in c.arrays]

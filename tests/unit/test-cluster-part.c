@@ -1,5 +1,5 @@
-/* test-cluster-part.c: several sessions write an array, each a part of it: who is let in
- * beside whom, what becomes of one that ends, and of a member that one of them has lost.
+/* test-cluster-part.c: several sessions each write a part of one array: which of them may
+ * attach, how a session ends, and how the loss of a member by one of them is decided.
  */
 
 #include <config.h>
@@ -8,7 +8,7 @@
 
 #define UNIT KiB (256) /* of create_of */
 
-/* Both write, each its half; and the first does, with the second to come. */
+/* Gives each of both hosts half of the array. */
 static void
 halves (void)
 {
@@ -36,7 +36,7 @@ begin_both (void)
   attach_until_granted (other);
 }
 
-/* The member is cut off, and both say so until it is out. */
+/* Cuts the member off; both report its loss until it is out. */
 static void
 both_lose (unsigned m)
 {
@@ -61,8 +61,8 @@ writers (void)
   return count;
 }
 
-/* The first fences all members, as one that writes alone does; the second disturbs
- * nobody.
+/* The first attach fences all members, as that of a single writer does; the second one
+ * disturbs no other session.
  */
 static void
 test_beside (void)
@@ -84,7 +84,7 @@ test_beside (void)
   assert (writers () == 2 && whole () && rec ()->epoch == epoch + 1);
 }
 
-/* Who attaches alone, or what another has, is refused, and the holder is named. */
+/* An attach for the whole array, or for a part in use, is refused and names the holder. */
 static void
 test_held (void)
 {
@@ -103,7 +103,7 @@ test_held (void)
   attach_until_granted (other);
   detach (other);
 
-  /* And the reverse: nobody has a part beside who has all. */
+  /* The reverse: a part is refused beside a writer of the whole array. */
   detach (writer);
   UNTIL (rec ()->change.epoch == 0);
   come_again (writer);
@@ -132,7 +132,7 @@ refuse_part (uint64_t offset, uint64_t length)
   assert (writers () == 1);
 }
 
-/* A part that is none. */
+/* Invalid parts are refused. */
 static void
 test_bad_parts (void)
 {
@@ -149,8 +149,8 @@ test_bad_parts (void)
   refuse_part (0, UINT64_MAX);
 }
 
-/* Two come at once where nobody writes: one begins with all, and recovers that; the other
- * is let in when that is done.
+/* Two hosts attach at once, and there is no writer: one gets the whole array first, and
+ * recovers it; the other one is admitted after that.
  */
 static void
 test_both_at_once (void)
@@ -171,7 +171,7 @@ test_both_at_once (void)
   assert (writers () == 2 && other->heard.recover == 0);
 }
 
-/* There are WRITERS_MAX at most. */
+/* At most WRITERS_MAX sessions write. */
 static void
 test_too_many (void)
 {
@@ -193,8 +193,8 @@ test_too_many (void)
   assert (writers () == WRITERS_MAX);
 }
 
-/* One ends; evicted: by an order.  Its part is not given before every member has
- * confirmed that, and nobody else is disturbed.
+/* One session ends, by itself or evicted.  Its part is granted only after every member has
+ * confirmed the end, and the other session is not disturbed.
  */
 static void
 test_end (bool evicted)
@@ -232,8 +232,8 @@ test_end (bool evicted)
   assert (rec ()->epoch == epoch && !writer->over);
 }
 
-/* What one that ends had begun may still arrive where that is not confirmed yet: reads
- * are held until then.
+/* Late writes of an ended session may still arrive at a member that has not confirmed the
+ * end, so reads are held until it has.
  */
 static void
 test_end_held (void)
@@ -252,7 +252,7 @@ test_end_held (void)
   UNTIL (!reader->heard.hold);
 }
 
-/* The last one that ends has all members fenced, as one that writes alone. */
+/* The end of the last session fences all members, as the end of a single writer does. */
 static void
 test_last_end (void)
 {
@@ -268,8 +268,8 @@ test_last_end (void)
     assert (world.disk[m].min_epoch > epoch);
 }
 
-/* One is silent: it holds up no change for the others, for it ends.  The only one that is
- * left does not, however long it is silent.
+/* A silent session is ended, so it blocks no change for the others.  The only session that
+ * is left is not ended, however long it is silent.
  */
 static void
 test_silent (void)
@@ -293,7 +293,7 @@ test_silent (void)
   assert (!session (writer)->rec.ended);
 }
 
-/* All three write, each a third. */
+/* All three hosts write, each a third of the array. */
 static void
 begin_three (void)
 {
@@ -310,8 +310,8 @@ begin_three (void)
   }
 }
 
-/* Who is silent while nobody is heard (weftd was away, say) is not ended before another
- * is heard again, whose first words may be that it has lost a member.
+/* If all sessions are silent (weftd was away, say), none is ended before another one is
+ * heard again: its first message may report the loss of a member.
  */
 static void
 test_all_silent (bool comes, bool loses)
@@ -340,8 +340,8 @@ test_all_silent (bool comes, bool loses)
   assert (!session (writer)->rec.ended && !writer->over);
 }
 
-/* One that is silent and heard again by turns is no reason to wait longer for a third,
- * while another is heard all the time.
+/* A session that is silent and heard by turns does not prolong the wait for a silent third
+ * session, while another one is heard all the time.
  */
 static void
 test_one_is_heard (void)
@@ -361,7 +361,7 @@ test_one_is_heard (void)
   assert (writers () == 2);
 }
 
-/* Who begins to write while another is silent is not heard again. */
+/* A new writer does not prolong the wait for a silent one. */
 static void
 test_one_comes_anew (void)
 {
@@ -377,7 +377,7 @@ test_one_comes_anew (void)
   assert (weftd.now_ms - begin < SESSION_TTL_MS + 2 * HEARTBEAT_MS);
 }
 
-/* Nor does one that attaches end who may just be about to be heard again. */
+/* An attach does not end sessions that may be heard again in a moment. */
 static void
 test_attach_after_all_silent (void)
 {
@@ -396,8 +396,8 @@ test_attach_after_all_silent (void)
   assert (writers () == 3 && !other->over);
 }
 
-/* What one that ends has sent to a joiner may not have come: it begins anew, also where
- * it was about to become in-sync, and where all others had prepared themselves.
+/* Writes of an ended session may not have reached a joining member: the member starts to
+ * copy from the beginning, even if it was almost in-sync and all others were prepared.
  */
 static void
 test_joiner_begins_anew (bool nearly)
@@ -426,7 +426,7 @@ test_joiner_begins_anew (bool nearly)
   assert (!writer->over);
 }
 
-/* One alone has lost a member whose disk is silent, as its process says: it goes out. */
+/* One session has lost a member whose process reports a silent disk: the member goes out. */
 static void
 test_silent_disk (void)
 {
@@ -443,8 +443,8 @@ test_silent_disk (void)
   UNTIL (whole ());
 }
 
-/* One alone has lost a member that is well: it stays, and is given back; if that does not
- * help the session ends, and the others have the member still.
+/* One session alone has lost a healthy member: the member stays, and is given back.  If that
+ * does not help, the session ends, and the others keep the member.
  */
 static void
 test_apart (void)
@@ -459,7 +459,7 @@ test_apart (void)
   assert (
     says ("node host1 can't reach it, and node host0 and weftd can: check "
           "the connection between node host1 and node n2."));
-  /* The fence cuts the others off, too, which is no loss. */
+  /* The fence cuts the others off, too; that does not count as a loss. */
   UNTIL (rec ()->change.epoch && rec ()->change.confirm[1]);
   world.disk[1].op = UINT64_MAX; /* it confirms late */
   live ();
@@ -469,7 +469,7 @@ test_apart (void)
   world.disk[1].op = 0;
   UNTIL (member (1)->fence > fence && rec ()->change.epoch == 0);
   assert (state (1) == MEMBER_IN_SYNC && !session (other)->lost[1]);
-  live_on (130); /* all is well for long */
+  live_on (130); /* a long time without a fault */
   assert (!says ("reach it"));
   assert (writers () == 2);
 
@@ -485,8 +485,8 @@ test_apart (void)
   assert (writers () == 1 && whole ());
 }
 
-/* The other loses the member for moments, and has it for 4 s each time; for how long its
- * oldest request has waited then.
+/* The other host loses the member again and again, and has it for 4 s between.  If it waits,
+ * it reports that its oldest request has waited since the begin.
  */
 static bool
 lose_again_and_again (unsigned times, bool waits)
@@ -508,8 +508,8 @@ lose_again_and_again (unsigned times, bool waits)
   return session (other)->rec.ended;
 }
 
-/* A line lets connections be made, and no data through: what waits for the member is not
- * answered while the session has a connection to it.  That is time without the member.
+/* A line lets connections through, and no data: requests to the member get no answer while
+ * the session is connected to it.  That counts as time without the member.
  */
 static void
 test_apart_behind_a_line (void)
@@ -524,7 +524,7 @@ test_apart_behind_a_line (void)
   assert (writers () == 1 && whole ());
 }
 
-/* Its requests were answered meanwhile: it had the member. */
+/* Its requests were answered in between, so it had the member. */
 static void
 test_apart_between_answers (void)
 {
@@ -533,9 +533,9 @@ test_apart_between_answers (void)
   assert (writers () == 2 && whole ());
 }
 
-/* It had the member for 10 s.  Then the member, a last copy by now, is started again, and weftd
- * gives it back to all, also to one that has noticed nothing: no request of that one has waited
- * for the member since the former loss.
+/* A session has lost the member, and then had it for 10 s.  The member, a last copy by now, is
+ * started again, and weftd gives it back to all sessions, also to this one, which has noticed
+ * nothing.  Its requests have not waited since the former loss, so it is not ended for that.
  */
 static void
 test_apart_unnoticed (void)
@@ -558,11 +558,11 @@ test_apart_unnoticed (void)
   UNTIL (whole ());
 }
 
-/* ---- Whose fault it is. ---- */
+/* ---- Where the fault is. ---- */
 
 enum health { WELL, STUCK, HANGS, FAILED, OLD, SILENT, UNHEARD, HEALTHS };
 
-/* What is said of member 1, by who has lost it: bit 0 writer, bit 1 other. */
+/* The verdict's words about member 1.  lacks: bit 0, writer has lost it; bit 1, other has. */
 static const char *
 expected (enum health health, unsigned lacks, bool out, bool spoke)
 {
@@ -614,10 +614,10 @@ try_fault (enum health health, unsigned lacks, bool out, bool spoke)
              wanted ? wanted : "");
     abort ();
   }
-  /* The verdict has it, and all is not well. */
+  /* The verdict shows the words, and is a warning. */
   assert (!any || says (text));
   assert (!any || verdict () != CLUSTER_INFO);
-  /* Which node, and between whom? */
+  /* Do the words name the node, or both ends of the line? */
   if (any && health == WELL && lacks != 3)
     assert (strstr (text, lacks == 1
                             ? "connection between node host0 and node n2"
@@ -641,8 +641,8 @@ test_each_fault (void)
         try_fault ((enum health) health, lacks, i & 1, i & 2);
 }
 
-/* Most have lost a member that weftd hears: it goes out, and that is known until it is given
- * back.
+/* Most sessions have lost a member that weftd hears: it goes out, and weftd knows which sessions
+ * had lost it until it is given back.
  */
 static void
 test_fault_is_kept (void)
@@ -660,7 +660,7 @@ test_fault_is_kept (void)
           !session (reader)->lack_live_ms[1] && !says ("reach it"));
 }
 
-/* One that answers with errors is reached by all: it goes out, and catches up. */
+/* A member that answers with errors is reached by all: it goes out, and catches up. */
 static void
 test_answers_with_errors (void)
 {
@@ -673,8 +673,8 @@ test_answers_with_errors (void)
   assert (writers () == 2);
 }
 
-/* The other is dead, perhaps with that member, and has not said that it has lost it: that
- * is no time in which another reaches the member.
+/* The other host is dead, perhaps with that member, and has not reported its loss.  That does
+ * not count as time in which another session reaches the member.
  */
 static void
 test_apart_from_the_dead (void)
@@ -696,9 +696,9 @@ test_apart_from_the_dead (void)
   assert (writers () == 2 && state (1) == MEMBER_IN_SYNC);
 }
 
-/* The host of another dies again and again, with its member: the one whose lines are all
- * well has lost the member each time before weftd misses anybody, and that is no time in
- * which it was alone without it.
+/* Another host dies again and again, with its member.  The session with good lines reports the
+ * loss each time before weftd notices a silent party.  That does not count as time in which it
+ * alone was without the member.
  */
 static void
 test_apart_from_one_that_dies_often (void)
@@ -725,14 +725,14 @@ test_apart_from_one_that_dies_often (void)
   }
 }
 
-/* Between two words that are far from each other, somebody may have been away: that is no
- * time in which another had the member.  Of 60 s there are some moments with two words.
+/* Between two heartbeats that are far apart, a session may have been cut off.  That does not
+ * count as time in which it had the member.  In 60 s only a few heartbeats are close.
  */
 static void
 test_apart_between_far_words (void)
 {
   begin_both ();
-  for (unsigned i = 0; i < 15; i++) { /* of 4 s */
+  for (unsigned i = 0; i < 15; i++) { /* 4 s each */
     fall_silent (writer);
     for (unsigned ticks = 0; ticks < 15; ticks++) {
       if (other->op == 0)
@@ -746,8 +746,8 @@ test_apart_between_far_words (void)
   assert (session (other)->apart.ms < APART_MS / 2);
 }
 
-/* Two of three have lost a member that one reaches: it is the member's line that is bad.
- * It goes out, and none of them ends.
+/* Two of three sessions have lost a member that one reaches: the member's line is bad.  The
+ * member goes out, and no session ends.
  */
 static void
 test_apart_from_two (void)
@@ -761,8 +761,8 @@ test_apart_from_two (void)
   assert (writers () == 3);
 }
 
-/* The one host is cut off from the two others, and each of them has a member: it ends who
- * is alone, though the two had lost its member before.
+/* One host is cut off from two others; each of the hosts has a member.  The session of the
+ * one host ends, although the two others had lost its member before.
  */
 static void
 test_one_host_is_cut_off (void)
@@ -782,7 +782,7 @@ test_one_host_is_cut_off (void)
   assert (state (2) == MEMBER_IN_SYNC);
 }
 
-/* A short loss now and then ends nobody. */
+/* Short losses now and then end no session. */
 static void
 test_apart_for_moments (void)
 {
@@ -796,8 +796,8 @@ test_apart_for_moments (void)
   assert (writers () == 2 && whole ());
 }
 
-/* One that has lost a last copy waits for it, as all do, for as long as it takes: the
- * member's host is gone, which weftd hears later than who writes.
+/* A session that has lost a last copy is not ended: all sessions wait until the copy is back.
+ * The member's host is gone, which the writers notice before weftd does.
  */
 static void
 test_last_copy (void)
@@ -824,7 +824,7 @@ test_last_copy (void)
   assert (writers () == 2);
 }
 
-/* All have lost it: it goes, though weftd hears it well. */
+/* All sessions have lost the member: it goes out, although weftd hears it. */
 static void
 test_lost_by_all (void)
 {
@@ -837,7 +837,7 @@ test_lost_by_all (void)
   assert (writers () == 2);
 }
 
-/* A change for which one of them is not prepared waits for that one. */
+/* A change waits until all sessions are prepared. */
 static void
 test_all_prepare (void)
 {
@@ -852,24 +852,24 @@ test_all_prepare (void)
   UNTIL (state (1) == MEMBER_OUT);
 }
 
-/* A missing member goes out before one more is let in. */
+/* A missing member goes out before one more session is admitted. */
 static void
 test_missing_member (void)
 {
   begin_one ();
   cut_off (3);
   live_on (60);
-  assert (state (3) == MEMBER_IN_SYNC); /* nobody has noticed */
+  assert (state (3) == MEMBER_IN_SYNC); /* its loss is not noticed yet */
   attach_until_granted (other);
   assert (other->states[3] == MEMBER_OUT && writers () == 2);
 }
 
-/* How one attaches that comes to nobody, or to the other. */
+/* How a host attaches, alone or beside the other one. */
 enum way { ALONE, PART, LEASES, READ };
 
-/* A member has died a moment ago, and nobody misses it yet.  Who comes, in whatever way,
- * is not let in before the member is there; or it is let in without the member, when that
- * has been silent for long enough.
+/* A member has died a moment ago, and its loss is not noticed yet.  An attach in any mode waits
+ * until the member is back; or it is granted without the member, when that has been silent for
+ * MISSING_MS.
  */
 static void
 test_awaited_member (enum way way, bool comes)
@@ -907,7 +907,7 @@ test_awaited_member (enum way way, bool comes)
   assert (weftd.now_ms - begin <= MISSING_MS + 2 * HEARTBEAT_MS);
 }
 
-/* While a member is not in-sync, one more is let in when all are prepared. */
+/* If a member is not in-sync, one more session is admitted when all are prepared. */
 static void
 test_degraded (void)
 {
@@ -923,8 +923,8 @@ test_degraded (void)
   assert (other->states[1] == MEMBER_OUT && writers () == 2);
 }
 
-/* The node of a dead one says that its process has ended, and wants all: one that is well
- * is in its way still.
+/* The node of a dead session reports the end of its process, and asks for the whole array.  It
+ * is refused, because another session is alive.
  */
 static void
 test_dead_and_well (void)
@@ -941,7 +941,7 @@ test_dead_and_well (void)
   assert (!session (other)->rec.ended);
 }
 
-/* A takeover of a part ends who has it, and nobody else. */
+/* A takeover of a part ends its holder's session, and no other one. */
 static void
 test_takeover (void)
 {
@@ -954,7 +954,7 @@ test_takeover (void)
   attach_until_granted (reader);
   assert (old->rec.ended && !session (writer)->rec.ended && writers () == 2);
   UNTIL (other->over);
-  /* By one that is to write alone: all end. */
+  /* A takeover of the whole array ends all sessions. */
   come_again (other);
   snprintf (other->instance, 16, "h1 again");
   other->takeover = true;
@@ -964,8 +964,8 @@ test_takeover (void)
   UNTIL (writer->over && reader->over);
 }
 
-/* Two join beside a third at the same time, while a member is not in-sync: of those that
- * want the same, one is let in.
+/* Two hosts attach the same part beside a third host at the same time, while a member is not
+ * in-sync: one of the two is admitted.
  */
 static void
 test_same_part_twice (void)
@@ -985,8 +985,8 @@ test_same_part_twice (void)
   assert (writers () == 2);
 }
 
-/* Who writes the bad range is to make zeroes of it; a range that is nobody's, or of two,
- * is nobody's to make zeroes of.
+/* The session that has the part of a bad range zeroes it (accept-loss); a range without an
+ * owner, or in two parts, is refused.
  */
 static void
 test_loss_of_a_part (void)
@@ -1016,7 +1016,7 @@ test_loss_of_a_part (void)
   assert (cluster_session_loss (engine, session (writer)) == NULL);
 }
 
-/* A fence of its node is answered when all members have confirmed its end. */
+/* A fence of a node is answered when all members have confirmed the end of its session. */
 static void
 test_fence (void)
 {
@@ -1035,8 +1035,8 @@ test_fence (void)
   assert (world.admin.kind == CLUSTER_REPLY_NODE && writers () == 1);
 }
 
-/* The fence of a host that is gone with a member is confirmed: where nobody else writes as
- * where one alone wrote; else when that member is out, though nobody asks it for anything.
+/* The fence of a host that is gone together with a member is confirmed: without another writer
+ * as for a single writer, else when that member is out, although no request waits for it.
  */
 static void
 test_fence_with_member (bool alone)
@@ -1059,8 +1059,8 @@ test_fence_with_member (bool alone)
   assert (alone || state (2) == MEMBER_OUT);
 }
 
-/* The end of one is not forgotten where another change takes the place of that by which
- * the joiner was to begin anew.
+/* The end of a session restarts a joining member even if another change replaces the change
+ * that was to restart it.
  */
 static void
 test_end_is_not_forgotten (void)
@@ -1079,7 +1079,7 @@ test_end_is_not_forgotten (void)
          rec ()->change.epoch == 0);
   live_on (4);
   fence = member (1)->fence;
-  cut_off (1); /* for a moment */
+  cut_off (1); /* a moment only */
   CALL (++weftd.op, cluster_session_evict (engine, in, other->session, "kim"));
   carry_out ();
   other->attached = false;
@@ -1093,7 +1093,7 @@ test_end_is_not_forgotten (void)
   assert (member (1)->fence > fence);
 }
 
-/* Who waits to write beside one that ends is let in by a fence, as the first is. */
+/* If the only writer ends, a host that waits to write beside it is admitted by a fence. */
 static void
 test_beside_nobody (void)
 {
@@ -1119,9 +1119,7 @@ test_beside_nobody (void)
             world.disk[m].min_epoch >= member (m)->fence);
 }
 
-/* No member begins to copy before it is known that nothing runs any more of one that
- * wrote.
- */
+/* A member begins to copy only when every member has confirmed the end of an ended writer. */
 static void
 test_copies_later (void)
 {
@@ -1137,7 +1135,7 @@ test_copies_later (void)
   UNTIL (whole ());
 }
 
-/* weftd is killed after each of its actions in the life of two. */
+/* weftd is killed after each of its actions in the life of two sessions. */
 static void
 day (void)
 {

@@ -1,10 +1,9 @@
-/* net.c: who can reach whom; calls to weftd; connections to members.
+/* net.c: the network: cuts between parties, calls to weftd, connections to members.
  *
- * Between two parties a direction may be cut: what is sent waits, and arrives
- * when the cut has healed (TCP sends it again), unless somebody has given up
- * by then.  A connection that breaks still delivers the first part of what was
- * under way, in order, and nothing after that.  Within a party nothing is ever
- * cut.
+ * One direction between two parties may be cut.  Data then waits, and arrives when the
+ * cut has healed (TCP sends it again), unless an end has given up by then.  A connection
+ * that breaks still delivers the first part of the data under way, in order, and nothing
+ * after that.  There are no cuts within a party.
  */
 
 #include <config.h>
@@ -62,7 +61,7 @@ net_holed (const struct process *host, const struct process *member)
   return net_behind (member) && net_beside (host);
 }
 
-/* The line that swallows what has so many bytes of data, on its way to that end. */
+/* The line that drops a message with so many bytes of data, on its way to that end. */
 static const struct hole *
 line_to (const struct conn *c, unsigned end, uint64_t bytes)
 {
@@ -95,7 +94,7 @@ delay (unsigned from, unsigned to)
                         : between (40 * US, 300 * US);
 }
 
-/* When TCP tries again. */
+/* Time until TCP tries again. */
 static uint64_t
 again (void)
 {
@@ -121,7 +120,7 @@ call_new (struct process *from, enum call_kind kind, void *owner,
   c->life = from->life;
   c->owner = owner;
   c->answered = answered;
-  c->refs = 1; /* its way there, at weftd, and back */
+  c->refs = 1; /* on the way to weftd, there, and back */
   return c;
 }
 
@@ -137,7 +136,7 @@ call_unref (struct call *c)
   free (c);
 }
 
-/* The caller's end of it; c->answer is what it gets. */
+/* The caller gets c->answer. */
 static void
 call_over (struct call *c)
 {
@@ -186,7 +185,7 @@ call_arrives (struct event *e)
 
   bool closed = c->over || c->from->life != c->life;
 
-  /* What weftd has in its socket it reads, though nobody waits for the answer. */
+  /* weftd reads a call that is in its socket, even if no caller waits for the answer. */
   if (closed && !(c->met && c->met == w.weftd.proc.life)) {
     call_unref (c);
     return;
@@ -304,7 +303,7 @@ nbd_unref (struct nbd *n)
 struct arrival {
   struct event event;
   struct conn *conn;
-  unsigned end; /* that it arrives at */
+  unsigned end; /* where it arrives */
 };
 
 static void
@@ -336,7 +335,7 @@ client_hears (struct conn *c, struct nbd *n)
   nbd_unref (n);
 }
 
-/* The network breaks it, and no end wants that. */
+/* The network breaks the connection; neither end closed it. */
 static void
 fail (struct conn *c)
 {
@@ -344,8 +343,8 @@ fail (struct conn *c)
   conn_break (c);
 }
 
-/* Sent again and again (TCP), and not acknowledged.  An array process ends such a
- * connection, and a member one that it has accepted (plugin/blackhole.c).
+/* TCP sends the data again and again, and gets no acknowledgement.  An array process ends
+ * such a connection; a member ends it if it has accepted it (plugin/blackhole.c).
  */
 #define SWALLOWED_NS (3 * SECOND)
 
@@ -375,7 +374,7 @@ swallowed (struct conn *c, unsigned end)
     give_up (c, end);
 }
 
-/* It has arrived, but the line swallows all that goes back, and so its acknowledgement. */
+/* The message has arrived, but the line drops all packets back, its acknowledgement too. */
 struct unacknowledged {
   struct event event;
   struct conn *conn;
@@ -520,7 +519,7 @@ news_arrives (struct event *e)
   struct conn *c = n->conn;
 
   if (!c->closed[n->end] && c->proc[n->end]->life == c->life[n->end]) {
-    /* A client's end comes behind its data; what a member resets is at an end at once. */
+    /* A client's close arrives behind its data; a reset by a member ends all at once. */
     if (net_cut (c->proc[!n->end]->party, c->proc[n->end]->party) ||
         line_to (c, n->end, n->end == 1 && c->swallowed[1] ? UINT64_MAX : 0) ||
         process_life (c->proc[n->end], c->life[n->end], NULL) == LIFE_FROZEN) {
@@ -536,7 +535,7 @@ news_arrives (struct event *e)
   free (n);
 }
 
-/* Of what is under way to this end, the first part arrives. */
+/* The first part of the data under way to this end arrives. */
 static void
 cut_queue (struct conn *c, unsigned end, bool any)
 {
@@ -579,7 +578,7 @@ conn_break_some (unsigned a, unsigned b, unsigned percent)
   }
 }
 
-/* What is left of a run would make the next one another. */
+/* A connection that is left from one run would change the next run. */
 void
 net_check_empty (void)
 {
@@ -605,7 +604,7 @@ conn_close (struct conn *c, unsigned end)
   }
   if (end == 1)
     return;
-  while ((n = c->in_flight) != NULL) { /* nobody waits for them any more */
+  while ((n = c->in_flight) != NULL) { /* the client no longer waits for them */
     c->in_flight = n->client_next;
     n->io = NULL;
     nbd_unref (n);

@@ -1,10 +1,9 @@
-/* parts.c: which part of the array a host is to write, where several write it.
+/* parts.c: chooses the part of the array that each of several hosts writes.
  *
- * Borders of stripe units cut the array into a few pieces, mostly in the middle of
- * areas, so that what lies on both sides of a border is used.  A host takes some pieces
- * that lie side by side: mostly such that no other host has, at times any, and at times
- * the whole array.  So parts are nobody's for a while, come to other hosts, and grow
- * and shrink.
+ * Borders between stripe units cut the array into a few pieces.  Most borders lie in the
+ * middle of an area, so that both sides of the border are used.  A host takes adjacent
+ * pieces: mostly free ones, at times any, and at times the whole array.  So a part may
+ * have no host for a while, move to another host, grow and shrink.
  */
 
 #include <config.h>

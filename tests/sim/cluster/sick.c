@@ -1,18 +1,18 @@
-/* sick.c: disks that are slow, and lines that swallow what is sent, while the processes at
- * both ends live and weftd hears them.
+/* sick.c: slow disks, and lines that drop packets, while the processes at both ends run
+ * and weftd hears them.
  *
- * This is so in some worlds, or in all (--sick).  What is drawn for it comes from a stream
- * of its own, so that all other worlds stay what they were.
+ * Some worlds have them, or all (--sick).  Their random numbers come from a stream of
+ * their own, so that the other worlds stay the same.
  *
- *   slow disk   each of its requests takes some 100 ms to 3 s.  A writer that uses the member
- *               finds it slow, and weftd names it; it goes out only where the array says so.
- *               No member is called slow that is well.
- *   line        what one party sends to another does not arrive: all of it, or what is large
- *               (net.c).  No client waits longer than PATIENCE for each member behind it,
- *               where others have copies of all.  But a reader's line takes no member from
- *               the writer: what a reader can read only there waits.
+ *   slow disk   Each request takes some 100 ms to 3 s.  A writer that uses the member finds
+ *               it slow, and weftd names it.  The member goes out only if the array has
+ *               slow_out_ms.  No healthy member is called slow.
+ *   line        All packets from one party to another are dropped, or only the large ones
+ *               (net.c).  If other members have copies of everything, no client waits longer
+ *               than PATIENCE for each member behind the line.  A reader's bad line puts no
+ *               member out: a read whose only copy is behind that line waits.
  *
- * Each is judged only while nothing else goes wrong.
+ * Each is checked only while there is no other fault.
  */
 
 #include <config.h>
@@ -24,26 +24,26 @@
 #include "faults.h"
 
 #define LOOK (500 * MS)
-/* A writer's own look, its next heartbeat, and what is under way. */
+/* A writer's next check, its next heartbeat, and requests under way. */
 #define TOLD (4 * SECOND)
 /* The verdict names a member that has been slow for 10 s. */
 #define NAMED (TOLD + 11 * SECOND)
-/* Means are over up to 10 s; and who goes on after a fault has something to catch up. */
+/* Averages go back up to 10 s, and a process needs time to recover after a fault. */
 #define WELL (20 * SECOND)
-/* TCP tries four times, which takes 3 s, and each end looks once a second; then weftd is
- * told, and asks members.
+/* TCP tries four times in 3 s, and each end checks once a second.  Then the host tells
+ * weftd, and weftd asks the members.
  */
 #define PATIENCE (5 * SECOND)
-/* A member that the writer has lost, and that is well, is given back at most so much later
+/* If the writer has lost a healthy member, it is given back at most this much later
  * (RECONNECT_MS_MAX).
  */
 #define AGAIN (10 * SECOND)
-/* One of several that write notices that, at the latest after the longest time-out; it is
- * without the member for APART_MS, as others have shown with their next heartbeats.  Then
- * others get its leases.
+/* One of several writers notices the loss, after the longest time-out at most.  It is
+ * without the member for APART_MS, while heartbeats of the others show that they reach the
+ * member.  Then its session ends, and the others get its leases.
  */
 #define APART (28 * SECOND)
-/* A reader may find that after the longest time-out, as it can ask for no sign of life. */
+/* A reader cannot ask for a sign of life, so it may need the longest time-out. */
 #define READER_TOLD (IO_TIMEOUT_MS_DEFAULT * MS + PATIENCE)
 
 static uint64_t stream;
@@ -95,7 +95,7 @@ disk_slow (const struct disk *d)
   return sim_now < d->slow_until;
 }
 
-/* It may still have in hand what it was asked while it was slow. */
+/* Requests from the slow time may still be under way. */
 static bool
 was_slow (const struct disk *d)
 {
@@ -121,7 +121,7 @@ disk_slow_stuck_ms (const struct disk *d)
   return (at < since ? at : since) / MS;
 }
 
-/* What a writer knows of a member by the newest answers, of at most 5 s. */
+/* A writer's knowledge of a member: the newest answers, of the last 5 s at most. */
 struct known {
   unsigned answers;
   uint64_t sum_ns, least_ns;
@@ -149,7 +149,7 @@ knows_well (const struct known *k)
          (k->least_ns >= 400 * MS && k->answers > 0 && k->sum_ns >= 2500 * MS);
 }
 
-/* Has a writer answers enough to find the member slow, and all others quick? */
+/* Does a writer have enough answers to find this member slow, and all others quick? */
 static bool
 must_be_found (unsigned place)
 {
@@ -173,7 +173,7 @@ must_be_found (unsigned place)
   return false;
 }
 
-/* Who lacks room answers late, or not at all. */
+/* A member without room answers late, or not at all. */
 static bool
 lacks_room (void)
 {
@@ -205,7 +205,7 @@ is_named (unsigned place)
   return false;
 }
 
-/* Has who writes asked the member for something that it has not answered for long? */
+/* Has a writer waited for an answer of the member for a second or more? */
 static bool
 is_waited_for (unsigned place)
 {
@@ -221,8 +221,8 @@ is_waited_for (unsigned place)
   return false;
 }
 
-/* It was called slow, is as slow as ever, and is waited for: that is not forgotten.  (Of
- * several that write, another may wait for it than who called it slow.)
+/* If a member was called slow, is still slow, and a writer waits for it, it stays named.
+ * With several writers this is not checked: one may call it slow, and another wait for it.
  */
 static void
 judge_known (const struct member_role *m, unsigned place, bool found)
@@ -271,7 +271,7 @@ judge_slow (struct member_role *m, unsigned place)
     sim_fail ("member %u has been slow for %" PRIu64
               " ms, and the verdict does not name it",
               m->proc.number, found_ns / MS);
-  /* All who write prepare for a change, this one or one before it, with requests to this
+  /* All writers prepare for this change, or for one before it, with requests to this
    * disk.
    */
   if (store_array ()->change.epoch)
@@ -339,12 +339,11 @@ sick_check_out (const struct cluster_array_record *before,
     sim_fail ("member %u goes out for being slow, though slow_out_ms is 0", m);
 }
 
-/* ---- Nobody is called slow that is well ---- */
+/* ---- No healthy member is called slow ---- */
 
 static struct {
-  uint64_t state, since; /* of all, but for what is sick */
-  uint64_t
-    in_sync[PLACES_MAX]; /* each: since then in-sync, and its disk well */
+  uint64_t state, since;        /* of all, without the sick ones */
+  uint64_t in_sync[PLACES_MAX]; /* in-sync, with a good disk, since then */
 } well;
 
 static void
@@ -385,7 +384,7 @@ static struct {
   uint64_t named_at; /* when the verdict named it last */
 } hole;
 
-/* Of each member: is it behind the hole? */
+/* For each member: is it behind the hole? */
 static bool
 is_behind (const struct cluster_array_record *a, unsigned m)
 {
@@ -412,8 +411,8 @@ writer_lacks (unsigned m, bool *unseen)
   return lacks;
 }
 
-/* Have the others copies of all that the members behind the hole have, and are they well?  A
- * member that has lost unflushed data, which the writer does not know yet, has not.
+/* Do healthy members have copies of all data behind the hole?  A member that has lost
+ * unflushed data does not, even if the writer does not know that yet.
  */
 static bool
 spares_all (void)
@@ -439,7 +438,7 @@ spares_all (void)
   return members > 0 && layout_loss (&w.layout, lost, NULL) == 0;
 }
 
-/* Does weftd wait for a session whose process is gone?  It does so until the session has
+/* Does weftd wait for a session whose process is gone?  weftd waits until the session has
  * been silent for its TTL, because the process might be cut off, and still read.
  */
 static bool
@@ -458,7 +457,7 @@ waits_for_dead (void)
   return false;
 }
 
-/* Does the verdict say where the fault is of a member behind the hole? */
+/* Does the verdict say where the fault of a member behind the hole is? */
 static bool
 names_line (void)
 {
@@ -494,9 +493,9 @@ look_line (void *nothing)
   calm = sim_now - hole.since;
   if (names_line ())
     hole.named_at = sim_now;
-  /* Of several that write, one that does not reach what another reaches is given the
-   * member back, finds again that its line swallows, and ends when that has gone on for
-   * APART_MS.
+  /* If one of several writers does not reach a member that another one reaches, it is
+   * given the member back, finds again that its line drops packets, and ends after
+   * APART_MS of that.
    */
   most = w.config.shared || w.config.leases ? APART : PATIENCE * hole.members;
   if (hole.lacked)
