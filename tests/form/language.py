@@ -300,8 +300,8 @@ def riddles(path, name=None):
 BUILT = {"build", "__pycache__", ".deps", ".libs", "node_modules"}
 FOLDERS = ["admin-ui", "attach", "common", "core", "plugin", "server", "weftctl", "scripts",
            "systemd", "tests"]
-# They speak of other times and other projects.
-LEFT_OUT = {"CHANGELOG.md", "docs/UPSTREAM.md"}
+# It speaks of other projects.
+LEFT_OUT = {"docs/UPSTREAM.md"}
 
 
 def files():
