@@ -319,8 +319,9 @@ struct cluster_array {
    * been silent; 0: never.
    */
   uint64_t again_live_ms;
-  uint64_t
-    slow_live_ms[ARRAY_MEMBERS_MAX]; /* since when each is slow; 0: it is not */
+  /* Since when each is slow, but for moments; 0: it is not.  And when it was seen last. */
+  uint64_t slow_live_ms[ARRAY_MEMBERS_MAX],
+    slow_seen_live_ms[ARRAY_MEMBERS_MAX];
   /* the epoch with which the readers' copies changed; 0: earlier writes have
    * reached them (cluster-pump.c)
    */

@@ -1051,7 +1051,9 @@ mutant slow-member-comes-back test-cluster-hung cluster-rebuild.c \
 mutant no-spare-for-a-slow-member test-cluster-hung cluster-rebuild.c \
   'd->overdue || m->slow;' 'd->overdue;'
 mutant slow-once-is-slow-for-ever test-cluster-hung cluster-slow.c \
-  '      a->slow_live_ms[m] = 0;' '      ;'
+  'else if (c->live_ms >= a->slow_seen_live_ms[m] + QUIET_MS)' 'else if (0)'
+mutant slow-is-forgotten-at-once test-cluster-hung cluster-slow.c \
+  'c->live_ms >= a->slow_seen_live_ms[m] + QUIET_MS' '1'
 
 mutant refused-disk-is-only-silent test-cluster-doubts cluster-verdict-array.c \
   'if (!d->alive && d->reason[0])' 'if (0)'

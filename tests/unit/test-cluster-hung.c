@@ -211,6 +211,32 @@ test_slow_for_a_while (void)
   }
 }
 
+static bool
+called_slow (void)
+{
+  verdict ();
+  return says ("is slow");
+}
+
+/* Nobody calls it slow for so long, as when one of two writers has no answers any more, and
+ * the other one has too few yet.  It is named after 10 s nevertheless, or not.
+ */
+static void
+test_slow_but_for (unsigned lives, bool named)
+{
+  begin_writing ();
+  rig.slow = 2;
+  live_on (32);
+  assert (!called_slow ());
+  rig.slow = 0;
+  rig.busy = true;
+  live_on (lives);
+  assert (!called_slow ());
+  rig.slow = 2;
+  live_on (16);
+  assert (called_slow () == named);
+}
+
 static void
 test_slow_and_spare (void)
 {
@@ -307,6 +333,8 @@ main (void)
   test_spare_for_a_bad_line ();
   test_kills ("slow", scenario_slow);
   test_slow_for_a_while ();
+  test_slow_but_for (4, true);
+  test_slow_but_for (12, false);
   test_slow_and_spare ();
   test_slow_last_copy ();
   test_last_copy (false);

@@ -469,9 +469,12 @@ uint64_t cluster_fence_next (struct cluster *c);
 void cluster_fences_begin (struct cluster *c);
 
 /* cluster-slow.c */
-/* See since when members are slow.  Has this one been so for so long? */
+/* See since when members are slow.  Is this one slow, and has been for so long (but for
+ * moments)?  As cluster_member_slow.
+ */
 void cluster_slow_look (struct cluster *c, struct cluster_array *a);
 bool cluster_slow_for (const struct cluster *c, const struct cluster_array *a,
-                       unsigned member, uint64_t ms);
+                       unsigned member, uint64_t ms, uint64_t *us,
+                       uint64_t *others_us);
 
 #endif /* WEFT_CLUSTER_GROUND_H */

@@ -71,16 +71,24 @@ cluster_slow_look (struct cluster *c, struct cluster_array *a)
   uint64_t us, others_us;
 
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->rec.member[m].state != MEMBER_IN_SYNC ||
-        !cluster_member_slow (a, m, &us, &others_us))
+    if (a->rec.member[m].state != MEMBER_IN_SYNC)
       a->slow_live_ms[m] = 0;
-    else if (a->slow_live_ms[m] == 0)
-      a->slow_live_ms[m] = c->live_ms;
+    else if (cluster_member_slow (a, m, &us, &others_us)) {
+      a->slow_seen_live_ms[m] = c->live_ms;
+      if (a->slow_live_ms[m] == 0)
+        a->slow_live_ms[m] = c->live_ms;
+    }
+    /* Of two writers one may cease to say so a moment before the other one begins. */
+    else if (c->live_ms >= a->slow_seen_live_ms[m] + QUIET_MS)
+      a->slow_live_ms[m] = 0;
 }
 
 bool
 cluster_slow_for (const struct cluster *c, const struct cluster_array *a,
-                  unsigned member, uint64_t ms)
+                  unsigned member, uint64_t ms, uint64_t *us,
+                  uint64_t *others_us)
 {
-  return a->slow_live_ms[member] && c->live_ms - a->slow_live_ms[member] >= ms;
+  return a->slow_live_ms[member] &&
+         c->live_ms - a->slow_live_ms[member] >= ms &&
+         cluster_member_slow (a, member, us, others_us);
 }

@@ -190,9 +190,8 @@ too_slow (const struct cluster *c, const struct cluster_array *a, unsigned m,
 
   /* Others may have read there what a session has left that has ended. */
   if (a->rec.slow_out_ms == 0 || a->rec.to_recover ||
-      !cluster_slow_for (c, a, m, a->rec.slow_out_ms))
+      !cluster_slow_for (c, a, m, a->rec.slow_out_ms, &us, &peers_us))
     return false;
-  cluster_member_slow (a, m, &us, &peers_us);
   snprintf (words, size,
             "it was far slower than its peers: a request took %" PRIu64 " ms",
             us / 1000);

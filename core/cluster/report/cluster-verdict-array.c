@@ -140,8 +140,7 @@ say_slow (struct verdict *v, const struct cluster *c,
   uint64_t us, peers_us;
   char words[320], peers[60] = "";
 
-  if (!cluster_slow_for (c, a, m, SLOW_SAID_MS) ||
-      !cluster_member_slow (a, m, &us, &peers_us))
+  if (!cluster_slow_for (c, a, m, SLOW_SAID_MS, &us, &peers_us))
     return;
   if (peers_us > 0) /* something was asked of them recently */
     snprintf (peers, sizeof peers,

@@ -38,6 +38,8 @@
  * (RECONNECT_MS_MAX).
  */
 #define AGAIN (10 * SECOND)
+/* weftd stores a change and its COMMIT, after what it was storing before. */
+#define CHANGED (3 * STORED)
 /* One of several writers notices the loss, after the longest time-out at most.  It is
  * without the member for APART_MS, while heartbeats of the others show that they reach the
  * member.  Then its session ends, and the others get its leases.
@@ -381,6 +383,7 @@ static struct {
   uint64_t state, since;
   unsigned members;  /* behind it, at most */
   bool lacked;       /* the only writer lacked another member, too */
+  uint64_t slow_ns;  /* of weftd's database, at the beginning */
   uint64_t named_at; /* when the verdict named it last */
 } hole;
 
@@ -475,7 +478,7 @@ static void
 look_line (void *nothing)
 {
   uint64_t state = lacks_room () ? 0 : fault_state_of_others (NULL);
-  uint64_t calm, most;
+  uint64_t calm, most, stored;
 
   (void) nothing;
   if (w.healing || !net_holes ())
@@ -489,6 +492,7 @@ look_line (void *nothing)
     hole.since = sim_now;
     hole.members = 0;
     hole.lacked = false;
+    hole.slow_ns = w.weftd.slow_ns;
   }
   calm = sim_now - hole.since;
   if (names_line ())
@@ -500,6 +504,8 @@ look_line (void *nothing)
   most = w.config.shared || w.config.leases ? APART : PATIENCE * hole.members;
   if (hole.lacked)
     most += AGAIN;
+  stored = w.weftd.slow_ns - hole.slow_ns;
+  most += stored < CHANGED ? stored : CHANGED;
   for (unsigned i = 0; i < w.config.hosts; i++) {
     const struct host_role *h = &w.host[i];
 

@@ -194,9 +194,14 @@ store_next (void)
     w.weftd.storing = true;
     p->life = w.weftd.proc.life;
     p->event.happen = stored;
-    event_push (&p->event, !w.healing && sim_chance (w.config.slow_store)
-                             ? between (10 * MS, 600 * MS)
-                             : between (100 * US, 3 * MS));
+    if (!w.healing && sim_chance (w.config.slow_store)) {
+      uint64_t ns = between (10 * MS, STORED);
+
+      w.weftd.slow_ns += ns;
+      event_push (&p->event, ns);
+    }
+    else
+      event_push (&p->event, between (100 * US, 3 * MS));
   }
 }
 

@@ -632,9 +632,13 @@ struct weftd {
   struct call *calls; /* unanswered */
   struct pending *pending, **pending_tail;
   bool storing;
+  uint64_t
+    slow_ns; /* that its slow writes to its database have taken, in all */
   unsigned steps_waiting;
   uint64_t next_op;
 };
+/* So long a write to its database takes at most. */
+#define STORED (600 * MS)
 void weftd_start (void);
 void weftd_kill (void);
 void weftd_call (struct call *c);
