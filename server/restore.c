@@ -595,10 +595,10 @@ restore_run (const struct restore *r)
   else
     log_line (
       CLUSTER_INFO,
-      "%s was restored: start weftd; passwords from before are refused, and "
-      "%s/setup-url lets an administrator in (weftctl setup); see weftctl "
-      "status for what it waits for; take away again what was taken away since "
-      "the backup was made, then run weftctl revocations confirm",
+      "%s was restored: start weftd; passwords from before are refused, so "
+      "make an administrator by weftctl setup NAME --url-file %s/setup-url; "
+      "weftctl status shows what weftd waits for; revoke again what was "
+      "revoked since the backup was made, then run weftctl revocations confirm",
       r->state, r->state);
   return result == -1 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -385,6 +385,8 @@ announce (const struct options *o, const struct http *http)
       write_file (o->port_file, urls) == -1)
     return -1;
   notify_ready ();
+  for (char *end = urls; (end = strchr (end, '\n')) != NULL;)
+    *end = ' ';
   log_line (CLUSTER_INFO, "version %s serves %s from %s", PACKAGE_VERSION, urls,
             o->state);
   return 0;

@@ -581,6 +581,15 @@ def test_second_weftd_is_refused(weftd):
     assert weftd.listen in p.stderr
 
 
+def test_log_names_all_addresses(weftd):
+    weftd.stop()
+    weftd.extra += ["--listen", "127.0.0.1:0"]
+    weftd.start()
+    urls = weftd.url_file.read_text().split()
+    assert len(urls) == 2
+    eventually(lambda: f" serves {urls[0]} {urls[1]} from " in weftd.log.read_text())
+
+
 def damage_page(db):
     data = bytearray(db.read_bytes())
     data[4096:8192] = os.urandom(4096)
