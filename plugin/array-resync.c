@@ -21,7 +21,6 @@
 #define PROGRESS_EXTENTS 256 /* a line for each GiB */
 #define CONNECT_MS 5000
 #define ANSWER_MS 5000 /* a member that hangs is not waited for */
-#define ENDING_MS 1000 /* instead, while nbdkit ends */
 #define ENDING_CHECK_MS 100
 #define BAD_TOLD_MAX 16
 
@@ -46,12 +45,11 @@ open_door (const struct map_member *mm, const char *door, const char *token)
 {
   struct nbd_handle *nbd = nbd_create ();
   char *uri = connect_door_uri (mm->uri, door, token);
-  bool ending = hangup_ending ();
   enum connect_failure failure = CONNECT_NBD;
   char said[CONNECT_REASON_BYTES];
 
   if (nbd && uri)
-    failure = connect_nbd (nbd, uri, ending ? ENDING_MS : CONNECT_MS, !ending);
+    failure = connect_nbd (nbd, uri, CONNECT_MS);
   if (failure == 0) {
     free (uri);
     return nbd;
@@ -69,7 +67,7 @@ static int
 await (struct nbd_handle *nbd, int64_t cookie)
 {
   bool ending = hangup_ending ();
-  uint64_t until_ms = clock_ms () + (ending ? ENDING_MS : ANSWER_MS);
+  uint64_t until_ms = clock_ms () + (ending ? CONNECT_ENDING_MS : ANSWER_MS);
   int r;
 
   if (cookie == -1)

@@ -79,10 +79,10 @@ is_expected (const char *process)
 }
 
 enum connect_failure
-connect_nbd (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
-             bool until_end)
+connect_nbd (struct nbd_handle *nbd, const char *uri, unsigned wait_ms)
 {
   uint64_t deadline_ms = clock_ms () + wait_ms, now;
+  bool ending = false;
   enum connect_failure failure = prepare_tls (nbd, uri);
 
   if (failure)
@@ -91,7 +91,12 @@ connect_nbd (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
     return nbd_failure ();
   while (nbd_aio_is_connecting (nbd) > 0) {
     now = clock_ms ();
-    if (now >= deadline_ms || (until_end && hangup_ending ()))
+    if (!ending && hangup_ending ()) {
+      ending = true;
+      if (deadline_ms > now + CONNECT_ENDING_MS)
+        deadline_ms = now + CONNECT_ENDING_MS;
+    }
+    if (now >= deadline_ms)
       return CONNECT_NO_ANSWER;
     wait_ms = deadline_ms - now;
     if (wait_ms > ENDING_CHECK_MS)

@@ -26,12 +26,16 @@ enum connect_failure {
   CONNECT_DESCRIPTORS,   /* none left for it */
 };
 
-/* Connect a handle, within wait_ms, or, with until_end, until nbdkit is ending.
+/* So long one waits for a member at most while nbdkit is ending: a member that is there
+ * counts for a clean end.
+ */
+#define CONNECT_ENDING_MS 1000
+/* Connect a handle, within wait_ms, and CONNECT_ENDING_MS from when nbdkit is ending.
  * Returns 0; else connect_reason, called at once and by the same thread, says why
  * it failed.
  */
 enum connect_failure connect_nbd (struct nbd_handle *nbd, const char *uri,
-                                  unsigned wait_ms, bool until_end);
+                                  unsigned wait_ms);
 #define CONNECT_REASON_BYTES 1024
 const char *connect_reason (enum connect_failure failure,
                             char said[CONNECT_REASON_BYTES]);

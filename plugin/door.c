@@ -240,9 +240,8 @@ door_open (struct door *d, const char *label, const char *uri,
 #endif
       /* libnbd need not clear a buffer: after a failed read nobody looks. */
       nbd_set_pread_initialize (d->nbd, false) == 0)
-    /* Also while nbdkit is ending: a member that comes back counts for a clean end. */
     failure = connect_nbd (d->nbd, uri,
-                           now < deadline_ms ? deadline_ms - now : 0, false);
+                           now < deadline_ms ? deadline_ms - now : 0);
   if (failure == CONNECT_DESCRIPTORS)
     return refuse (why, why_size, "%s: can't connect: %s", label,
                    connect_reason (failure, said));

@@ -40,7 +40,7 @@ fetch_open (struct fetch *f, unsigned member, const char *uri,
     nbd_add_meta_context (nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == -1 ||
     /* libnbd need not clear a buffer: after a failed read nobody looks. */
     nbd_set_pread_initialize (nbd, false) == -1 ||
-    (failure = connect_nbd (nbd, door, CONNECT_MS, true)) != 0)
+    (failure = connect_nbd (nbd, door, CONNECT_MS)) != 0)
     copy_blame (fault, member, "its %s door does not open: %s", f->door,
                 connect_reason (failure, said));
   free (door);
