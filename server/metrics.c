@@ -276,7 +276,7 @@ lease_metrics (FILE *f, const struct cluster *c)
 static bool
 counts (const struct cluster_session *s)
 {
-  return !s->rec.ended && s->alive && s->stats_ms != 0;
+  return !s->rec.ended && s->alive && s->load.ms != 0;
 }
 
 /* The time of a request to each member, and to its peers. */
@@ -353,7 +353,7 @@ member_metrics (FILE *f, const struct cluster *c)
       add (&infos, d, "%s,disk=\"%s\",node=\"%s\"", labels, uuid, d->rec.node);
       while ((s = cluster_writer_next (a, s)))
         if (counts (s) && !(slow && *slow))
-          slow = &s->stats.member[m].suspect;
+          slow = &s->load.stats.member[m].suspect;
       if (slow)
         add (&suspects, slow, "%s", labels);
       if (member->state == MEMBER_JOINING) {
@@ -540,14 +540,14 @@ session_metrics (FILE *f, const struct cluster *c)
 
   TAILQ_FOREACH (s, cluster_sessions (c), link)
     if (counts (s))
-      add (&sessions, &s->stats, SESSION_LABELS, s->rec.array_name, s->rec.node,
-           s->rec.id);
+      add (&sessions, &s->load.stats, SESSION_LABELS, s->rec.array_name,
+           s->rec.node, s->rec.id);
   /* As the writers see them; all readers' would be very many. */
   TAILQ_FOREACH (a, cluster_arrays (c), link) {
     s = NULL;
     while ((s = cluster_writer_next (a, s)))
       for (unsigned m = 0; counts (s) && m < a->layout.members; m++)
-        add (&members, &s->stats.member[m].service,
+        add (&members, &s->load.stats.member[m].service,
              SESSION_LABELS ",member=\"%u\"", s->rec.array_name, s->rec.node,
              s->rec.id, m);
   }

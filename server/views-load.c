@@ -33,8 +33,8 @@ view_disk_load (const struct cluster_disk *d)
 json_t *
 view_session_load (const struct cluster_session *s)
 {
-  const struct cluster_session_rates *r = &s->rates;
-  const struct array_stats *t = &s->stats;
+  const struct cluster_session_rates *r = &s->load.rates;
+  const struct array_stats *t = &s->load.stats;
 
   return fields_object ((const struct field_value[]) {
     { "reads", text_rate (r->reads) },
@@ -64,14 +64,14 @@ array_load (const struct cluster *c, const struct cluster_array *a)
     if (s->rec.ended || !s->alive ||
         memcmp (s->rec.array, a->rec.uuid, 16) != 0)
       continue;
-    sum.reads += s->rates.reads;
-    sum.writes += s->rates.writes;
-    sum.flushes += s->rates.flushes;
-    sum.read_bytes += s->rates.read_bytes;
-    sum.write_bytes += s->rates.write_bytes;
-    image_bytes += s->stats.image_bytes;
-    if (s->stats.image_oldest_ns > oldest_ns)
-      oldest_ns = s->stats.image_oldest_ns;
+    sum.reads += s->load.rates.reads;
+    sum.writes += s->load.rates.writes;
+    sum.flushes += s->load.rates.flushes;
+    sum.read_bytes += s->load.rates.read_bytes;
+    sum.write_bytes += s->load.rates.write_bytes;
+    image_bytes += s->load.stats.image_bytes;
+    if (s->load.stats.image_oldest_ns > oldest_ns)
+      oldest_ns = s->load.stats.image_oldest_ns;
   }
   return fields_object ((const struct field_value[]) {
     { "reads", text_rate (sum.reads) },
@@ -102,7 +102,7 @@ view_load (const struct cluster *c, uint64_t wall_ms)
   TAILQ_FOREACH (a, cluster_arrays (c), link)
     json_object_set_new (arrays, a->rec.name, array_load (c, a));
   TAILQ_FOREACH (s, cluster_sessions (c), link) {
-    if (s->rec.ended || !s->alive || !s->stats_ms)
+    if (s->rec.ended || !s->alive || !s->load.ms)
       continue;
     snprintf (key, sizeof key, "%016" PRIx64, s->rec.id);
     json_object_set_new (sessions, key, view_session_load (s));

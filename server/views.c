@@ -111,11 +111,11 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
   bool slow = cluster_member_slow (a, m, &us, &peers_us);
 
   while ((s = cluster_writer_next (a, s)))
-    if (s->alive && s->stats_ms != 0) {
+    if (s->alive && s->load.ms != 0) {
       seen = true;
-      suspect = suspect || s->stats.member[m].suspect;
-      if (s->stats.member[m].service_ns > service_ns)
-        service_ns = s->stats.member[m].service_ns;
+      suspect = suspect || s->load.stats.member[m].suspect;
+      if (s->load.stats.member[m].service_ns > service_ns)
+        service_ns = s->load.stats.member[m].service_ns;
     }
   if (cluster_member_line (c, a, m, line, sizeof line)) {
     snprintf (why, sizeof why, "%s%s%s", reason, reason[0] ? ". " : "", line);

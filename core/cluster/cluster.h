@@ -389,6 +389,60 @@ struct cluster_lessee {
   uint64_t asked_ms; /* when that call came */
 };
 
+/* The last reply to a session's process. */
+struct cluster_session_reply {
+  uint64_t epoch;  /* of the array */
+  uint64_t change; /* of epoch, for which it is to prepare; 0: none */
+  uint64_t loss;   /* the number of the order to accept a loss; 0: none */
+  uint64_t fences; /* the fence up to which it is to refuse clients */
+  bool leave;      /* another is to serve */
+  bool hold;       /* it is to hold its reads */
+};
+
+/* The path of a session to a member of its array. */
+struct cluster_path {
+  /* The session has lost the member, which is in-sync and can't be left out (now). */
+  bool lost;
+  /* The session has reported a loss of the member: until that is out, or back, no round of
+   * the session's writing is complete.
+   */
+  bool reported;
+  /* The session reached the member when that last went out; false since the member was
+   * given back.
+   */
+  bool reached;
+  /* When the session last said that it does not reach the member; 0: never since the member
+   * was given back.
+   */
+  uint64_t unreached_live_ms;
+  /* Since when a request had waited for the member when the session reported it last; only
+   * where `reported` is set.
+   */
+  uint64_t waits_live_ms;
+  /* Since when the session is without the member, and when it got the member back; 0: it is
+   * not, and did not.  It may lose the member again, for the same requests, for
+   * RECONNECT_CALM_MS.
+   */
+  uint64_t away_live_ms, back_live_ms;
+  uint64_t retry_live_ms; /* the lost member is given back no earlier */
+  uint64_t backoff_ms;    /* for so long that was put off last */
+};
+
+/* With several writers: the time that a session was without members that other
+ * writers reach.  After a calm time this begins again.
+ */
+struct cluster_apart {
+  uint64_t ms;      /* in all */
+  uint64_t live_ms; /* up to when it was so last */
+};
+
+/* The load of a session, as its process reports. */
+struct cluster_session_load {
+  uint64_t ms; /* when `stats` came; 0: never */
+  struct array_stats stats;
+  struct cluster_session_rates rates;
+};
+
 /* Fields that are read for all of an array's sessions stand together, for the
  * cache.
  */
@@ -401,10 +455,22 @@ struct cluster_session {
   uint64_t ended_live_ms;          /* 0: not yet, or before weftd's start */
   struct waiting *poll;            /* its long poll; NULL: none now */
   TAILQ_HEAD (, waiting) waitings; /* calls that wait for it, or are its own */
-  bool heard, alive;               /* as for a disk, with SESSION_TTL_MS */
-  bool draining, detaches;         /* it is about to; it just does */
+
+  /* Is its process there?  Not stored, as all that follows. */
+  bool heard, alive; /* as for a disk, with SESSION_TTL_MS */
+  bool detaches;     /* it is just detaching */
   uint64_t last_live_ms, spoke_live_ms, answer; /* as of a disk */
   uint64_t steady_live_ms; /* since then it was never silent for LULL_MS */
+
+  /* Orders to the session, and answers that it owes. */
+  struct cluster_session_reply told;
+  struct cluster_loss *loss; /* the last order that it got to accept a loss;
+                                NULL: none yet */
+  enum cluster_word overdue; /* that it has owed for too long, or WORD_NONE */
+  struct cluster_owed owed[CLUSTER_WORDS];
+
+  /* As of its last heartbeat. */
+  bool draining;  /* it is about to detach */
   uint64_t epoch; /* in which it works, as it says: it has a connection to
                         each member that is in-sync or joining in that epoch, or
                         has reported the member as lost */
@@ -413,56 +479,19 @@ struct cluster_session {
    */
   uint64_t arrived;
   uint64_t prepared; /* the change of epoch that it is prepared for; 0: none */
-  uint64_t told_epoch, told_change; /* in the last reply to it */
-  struct cluster_loss *loss; /* the last order that it got to accept a loss;
-                                NULL: none yet */
-  uint64_t told_loss;        /* the number of the order in the last reply */
-  bool told_leave;           /* in the last reply: another is to serve */
-  bool told_hold;            /* in the last reply: to hold its reads */
-  uint64_t fences,
-    /* a serving process: the fence up to which it refuses clients, as it
-     * reports, and as weftd sent it
-     */
-    told_fences;
-  struct cluster_lessee lessee;        /* where it shares by leases */
-  struct cluster_doubt doubt;          /* of what it said last */
-  char stopped[CLUSTER_REASON_BYTES];  /* why it serves nobody; "": it does */
+  uint64_t fences;   /* the fence up to which it refuses clients */
   char process[CLUSTER_PROCESS_BYTES]; /* its process, in words of its node
                                           (plugin/process.h); "": unknown */
-  bool lost[ARRAY_MEMBERS_MAX]; /* in-sync members that it has lost, and that
-                                   can't be left out (now) */
-  /* Members that it has said to have lost: until such a one is out, or back, no round of
-   * its writing is complete.
-   */
-  bool said_lost[ARRAY_MEMBERS_MAX];
-  /* When it last said that it does not reach this member, and 0 since the member was given
-   * back; and whether it reached the member when that went out.
-   */
-  uint64_t lack_live_ms[ARRAY_MEMBERS_MAX];
-  bool had[ARRAY_MEMBERS_MAX];
-  uint64_t retry_live_ms[ARRAY_MEMBERS_MAX]; /* a lost member is given back to
-                                                the session no earlier */
-  uint64_t retry_ms[ARRAY_MEMBERS_MAX]; /* how long that was put off last */
-  /* With several writers: for how long in all it was without members that other
-   * writers reach, and up to when it was so last.  After a calm time this
-   * begins again.
-   */
-  struct cluster_apart {
-    uint64_t ms, live_ms;
-  } apart, perhaps; /* and with the time since it got a member back */
-  /* Since when it is without this member, and when it got the member back; 0: it is not, and
-   * did not.  It may lose the member again, for the same requests, for RECONNECT_CALM_MS.
-   */
-  uint64_t away_live_ms[ARRAY_MEMBERS_MAX], back_live_ms[ARRAY_MEMBERS_MAX];
-  /* Since when a request had waited for this member when the session reported it last;
-   * nothing while `said_lost` is false.
-   */
-  uint64_t waits_live_ms[ARRAY_MEMBERS_MAX];
-  struct cluster_owed owed[CLUSTER_WORDS];
-  enum cluster_word overdue; /* that it has owed for too long, or WORD_NONE */
-  uint64_t stats_ms;         /* when `stats` came; 0: never */
-  struct array_stats stats;
-  struct cluster_session_rates rates;
+  struct cluster_lessee lessee;        /* where it shares by leases */
+  struct cluster_doubt doubt;          /* of what it said last */
+  struct cluster_session_load load;
+
+  /* The members of its array. */
+  struct cluster_path path[ARRAY_MEMBERS_MAX];
+  struct cluster_apart apart;
+  struct cluster_apart perhaps;       /* the same, and the time since it got a
+                                   member back */
+  char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
 };
 
 struct cluster_node {

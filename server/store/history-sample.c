@@ -22,7 +22,7 @@ add_array (double v[HISTORY_SERIES], const struct cluster *c,
   uint64_t exposed;
 
   TAILQ_FOREACH (s, cluster_sessions (c), link) {
-    const struct cluster_session_rates *r = &s->rates;
+    const struct cluster_session_rates *r = &s->load.rates;
 
     if (s->rec.ended || !s->alive ||
         memcmp (s->rec.array, a->rec.uuid, 16) != 0)
@@ -33,7 +33,7 @@ add_array (double v[HISTORY_SERIES], const struct cluster *c,
     v[HISTORY_WRITES] += r->writes;
     v[HISTORY_READ_US] += r->read_us * r->reads;
     v[HISTORY_WRITE_US] += r->write_us * r->writes;
-    v[HISTORY_IMAGE_BYTES] += (double) s->stats.image_bytes;
+    v[HISTORY_IMAGE_BYTES] += (double) s->load.stats.image_bytes;
   }
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.member[m].state == MEMBER_JOINING && a->disk[m]->alive)

@@ -147,7 +147,7 @@ mutant connection-that-carries-nothing-counts test-cluster-part cluster-session-
 mutant time-after-a-return-always-counts test-cluster-part cluster-session-end.c \
   'all = cluster_process_awaited (s, m, *back)' 'all = *back'
 mutant wait-of-a-former-loss-counts test-cluster-part cluster-process.c \
-  'return s->said_lost[member] && live_ms' 'return live_ms'
+  'return s->path[member].reported && live_ms' 'return live_ms'
 mutant missing-member-keeps-one-more-out test-cluster-part cluster-attach.c \
   '    cluster_change_put_out (c, a, states);
   }' '  }'
@@ -302,12 +302,12 @@ mutant attach-leaves-the-last-copy-out test-cluster-attach cluster-attach-check.
 mutant reader-puts-a-member-out test-cluster-attach cluster-lost.c \
   'if (refuse_reader (c, op, s, a, member) ||' 'if ('
 mutant late-report-puts-a-new-life-out test-cluster-change cluster-lost.c \
-  '(r->fence > s->epoch && r->fence > s->told_epoch)' 'false'
+  '(r->fence > s->epoch && r->fence > s->told.epoch)' 'false'
 mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-epoch.c \
   'cluster_change_stay (c, a, CHANGE_BACK, confirm);' \
   'cluster_change_stay (c, a, CHANGE_BACK, NULL);'
 mutant idle-writer-keeps-readers-out test-cluster-lost cluster-rebuild.c \
-  'writer->lost[m] = any = true;' ';'
+  'writer->path[m].lost = any = true;' ';'
 mutant stalled-writer-keeps-readers-out test-cluster-key cluster-rebuild.c \
   '|| writer_stalls (c, a, m))) {' ')) {'
 mutant restarted-member-is-given-back-too-soon test-cluster-key cluster-epoch.c \
@@ -466,7 +466,7 @@ mutant writer-is-told-what-one-member-says test-cluster-doubt cluster-rounds.c \
 mutant liar-adds-a-round-beside-the-writer test-cluster-doubt cluster-rounds.c \
   'written (c, a) && a->rec.change.epoch == 0 ? w.second' '0 ? w.second'
 mutant liar-has-who-is-lost-rebuilt test-cluster-doubt cluster-rounds.c \
-  '    if (!s->said_lost[member])' '    if (1)'
+  '    if (!s->path[member].reported)' '    if (1)'
 mutant lost-member-s-round-is-too-low test-cluster-doubt cluster-rounds.c \
   'return cluster_rounds_said (c, a);
   return a->rec.round;' 'return cluster_rounds_said (c, a);
@@ -810,7 +810,7 @@ mutant stays-without-a-service test-cluster-service cluster-candidates.c \
   'if (a->rec.service_nodes == 0)
     return true;' ''
 mutant not-told-to-leave test-cluster-service cluster-tell.c \
-  's->told_leave = cluster_candidate_leaves (c, a, s);' ''
+  's->told.leave = cluster_candidate_leaves (c, a, s);' ''
 mutant kept-with-another-process test-cluster-service cluster-takeover.c \
   '(a->rec.member[m].state != MEMBER_IN_SYNC || a->known[m])' '1'
 mutant older-copy-is-no-lapse test-cluster-service cluster-takeover.c \
@@ -963,7 +963,7 @@ mutant reads-wait-for-an-older-version test-cluster-change cluster-session.c \
 mutant who-is-behind-is-forgotten-by-a-start test-cluster-change cluster-engine.c \
   '  a->moved = r->epoch;' '  ;'
 mutant readers-are-not-told-to-go-on test-cluster-change cluster-tell.c \
-  '(s->told_hold && s->poll->array->moved == 0) ||' ''
+  '(s->told.hold && s->poll->array->moved == 0) ||' ''
 
 # Disks that hang.
 mutant hung-member-stays "test-cluster-hung sim-cluster" cluster-rebuild.c \
@@ -1000,7 +1000,7 @@ mutant slow-member-goes-out-unasked sim-cluster-sick cluster-rebuild.c \
 mutant slow-member-is-not-named sim-cluster-sick cluster-slow.c \
   'a->slow_live_ms[m] = c->live_ms;' ';'
 mutant well-member-is-called-slow sim-cluster-sick cluster-slow.c \
-  '(s->stats.member[member].suspect || !suspect)' 'true'
+  '(s->load.stats.member[member].suspect || !suspect)' 'true'
 
 # Words that are overdue.
 mutant first-that-shares-is-ended-in-its-resync test-cluster-lease cluster-overdue.c \
@@ -1068,8 +1068,8 @@ mutant full-member-is-taken-back test-cluster-room cluster-rebuild.c \
 mutant no-room-is-not-looked-for test-cluster-room cluster-room.c \
   'r->free < EXTENT_BYTES);' '0);'
 mutant wait-for-memory-is-no-word test-cluster-room cluster-verdict-array.c \
-  's->stats.memory_wait_ns >= ROOM_REFUSED_MS' \
-  's->stats.memory_wait_ns / 1000 >= ROOM_REFUSED_MS'
+  's->load.stats.memory_wait_ns >= ROOM_REFUSED_MS' \
+  's->load.stats.memory_wait_ns / 1000 >= ROOM_REFUSED_MS'
 mutant room-is-low-where-it-suffices test-cluster-room cluster-room.c \
   'r->wanted > r->free &&
          r->free <= r->size / 10;' 'r->free <= r->size / 10;'
@@ -1133,7 +1133,7 @@ mutant who-reached-it-is-not-noted test-cluster-part cluster-epoch.c \
   'change->states[m] == MEMBER_OUT)
       ;'
 mutant lost-for-people-though-given-back test-cluster-part cluster-epoch.c \
-  '      s->lack_live_ms[member] = 0;' ''
+  '      s->path[member].unreached_live_ms = 0;' ''
 mutant report-of-a-loss-holds-up-the-next test-cluster-change cluster-lost.c \
   'WAIT_LOST, op, LOST_MS' 'WAIT_LOST, op, ATTACH_MS'
 mutant errors-are-a-bad-line test-cluster-part cluster-lost.c \

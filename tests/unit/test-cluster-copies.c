@@ -328,7 +328,7 @@ test_beside_old_copy (bool failed)
 
   stop (last);
   report (last);
-  assert (cluster_array_writer (array ())->lost[last]);
+  assert (cluster_array_writer (array ())->path[last].lost);
   if (failed)
     rig.disk[old].failed = true;
   else {
@@ -340,7 +340,7 @@ test_beside_old_copy (bool failed)
   assert (state (old) == MEMBER_IN_SYNC);
   report (good);
   assert (state (good) == MEMBER_IN_SYNC);
-  assert (cluster_array_writer (array ())->lost[good]);
+  assert (cluster_array_writer (array ())->path[good].lost);
 }
 
 /* The same beside a failed disk.  The idle writer does not know yet that the disk failed,
@@ -355,7 +355,7 @@ test_beside_failed (void)
   assert (state (1) == MEMBER_IN_SYNC);
   report (0); /* a connection that broke */
   assert (state (0) == MEMBER_IN_SYNC);
-  UNTIL (!cluster_array_writer (array ())->lost[0]); /* given back */
+  UNTIL (!cluster_array_writer (array ())->path[0].lost); /* given back */
   UNTIL (state (1) == MEMBER_OUT);
   assert (state (0) == MEMBER_IN_SYNC);
   assert (strcmp (member (1)->reason, "it has failed") == 0);
@@ -403,7 +403,7 @@ test_old_copy_beside_two (void)
   assert (array ()->rec.change.states[0] == MEMBER_OUT);
   report (2);
   assert (array ()->rec.change.states[2] != MEMBER_OUT);
-  assert (cluster_array_writer (array ())->lost[2]);
+  assert (cluster_array_writer (array ())->path[2].lost);
   rig.lags = false;
   live_on (4);
   assert (state (0) == MEMBER_IN_SYNC || state (2) == MEMBER_IN_SYNC);

@@ -83,7 +83,7 @@ lose_both (unsigned last, unsigned other)
   rig.disk[other].dead = true;
   stop (last);
   report (last);
-  cluster_array_writer (array ())->lost[other] = true;
+  cluster_array_writer (array ())->path[other].lost = true;
 }
 
 /* Two members were lost at once, and only one of them the array can't do without:
@@ -144,7 +144,7 @@ test_both_reborn (void)
   rig.disk[0].dead = true;
   stop (1);
   for (unsigned m = 0; m < 2; m++) {
-    cluster_array_writer (array ())->lost[m] = true;
+    cluster_array_writer (array ())->path[m].lost = true;
     start_again (m);
   }
   for (unsigned i = 0; i < 40; i++) {

@@ -23,7 +23,7 @@ test_reconnect (void)
   lost (writer, 2);
   assert (strcmp (writer->code, "last-copy") == 0);
   s = session (writer);
-  assert (s->lost[2] && s->stopped[0]);
+  assert (s->path[2].lost && s->stopped[0]);
   assert (says ("has stopped") && says ("member 2"));
   live_on (30);
   assert (rec ()->epoch == epoch && rec ()->change.epoch == 0);
@@ -32,7 +32,7 @@ test_reconnect (void)
   assert (member (2)->fence == epoch + 1);
   assert (member (0)->fence == fence);
   assert (world.disk[2].min_epoch == epoch + 1);
-  assert (!s->lost[2] && !s->stopped[0]);
+  assert (!s->path[2].lost && !s->stopped[0]);
   UNTIL (writer->epoch == epoch + 1);
 }
 
@@ -86,7 +86,7 @@ lose_both (void)
   lost (writer, 0);
   assert (strcmp (writer->code, "last-copy") == 0);
   lost (writer, 2);
-  assert (session (writer)->lost[0] && session (writer)->lost[2]);
+  assert (session (writer)->path[0].lost && session (writer)->path[2].lost);
 }
 
 /* The member is given back, and lost again. */
@@ -117,7 +117,7 @@ lose_one_beside_a_line (bool kept, enum line line)
   lose_both ();
   writer->behind = line == LINE_DROPS_ALL;
   UNTIL (member (0)->fence > fence);
-  assert (!session (writer)->lost[0] && session (writer)->lost[2]);
+  assert (!session (writer)->path[0].lost && session (writer)->path[2].lost);
   live_on (4);
   start_again (2);
   snprintf (world.disk[2].instance, 16, "d2 again 2");
@@ -139,7 +139,7 @@ test_killed_beside_a_line (enum line line)
   first = member (0)->fence;
   UNTIL (member (2)->fence > fence);
   live_on (60); /* and the other one waits for the next report */
-  assert (member (0)->fence == first && session (writer)->lost[0]);
+  assert (member (0)->fence == first && session (writer)->path[0].lost);
   assert (rec ()->change.epoch == 0);
   assert (state (2) == MEMBER_IN_SYNC && member (2)->lapse < fence);
   writer->busy = false;
@@ -156,7 +156,7 @@ test_restarted_beside_a_line (bool kept, enum line line)
 
   lose_one_beside_a_line (kept, line);
   fence = member (2)->fence;
-  UNTIL (!session (writer)->lost[0]);
+  UNTIL (!session (writer)->path[0].lost);
   assert (member (2)->fence == fence);
   writer->busy = false; /* the line is well */
   UNTIL (state (2) == MEMBER_OUT);
@@ -184,7 +184,7 @@ test_reconnect_waits (void)
   UNTIL (rec ()->change.epoch == 0);
   assert (!known (3)->alive);
   UNTIL (state (2) == MEMBER_JOINING);
-  assert (session (writer)->lost[3]);
+  assert (session (writer)->path[3].lost);
   heard_again (1);
   heard_again (3);
   UNTIL (whole ());
@@ -203,7 +203,7 @@ test_patience (void)
   live_on (30);
   s = session (writer);
   for (unsigned i = 0; i < 60 * 1000 / CLUSTER_TICK_MS; i++) {
-    if (!s->lost[2] && writer->op == 0 && writer->epoch == rec ()->epoch) {
+    if (!s->path[2].lost && writer->op == 0 && writer->epoch == rec ()->epoch) {
       lost (writer, 2);
       times++;
     }
@@ -211,12 +211,12 @@ test_patience (void)
   }
   assert (times >= 5 && times <= 10);
   live_on (60 * 1000 / CLUSTER_TICK_MS); /* it holds: forgiven */
-  assert (!s->lost[2]);
+  assert (!s->path[2].lost);
   for (unsigned i = 0; i < 2; i++) {
     fence = member (2)->fence;
     lost (writer, 2);
     live_on (i == 0 ? 3 : 8);
-    assert (member (2)->fence > fence && !s->lost[2]);
+    assert (member (2)->fence > fence && !s->path[2].lost);
   }
 }
 

@@ -468,7 +468,7 @@ test_apart (void)
   assert (strcmp (writer->code, "changing") == 0);
   world.disk[1].op = 0;
   UNTIL (member (1)->fence > fence && rec ()->change.epoch == 0);
-  assert (state (1) == MEMBER_IN_SYNC && !session (other)->lost[1]);
+  assert (state (1) == MEMBER_IN_SYNC && !session (other)->path[1].lost);
   live_on (130); /* a long time without a fault */
   assert (!says ("reach it"));
   assert (writers () == 2);
@@ -494,13 +494,13 @@ lose_again_and_again (unsigned times, bool waits)
   uint64_t begin = weftd.now_ms;
 
   for (unsigned i = 0; i < times && !session (other)->rec.ended; i++) {
-    while (!session (other)->lost[1] && !session (other)->rec.ended) {
+    while (!session (other)->path[1].lost && !session (other)->rec.ended) {
       other->waited_ms = waits ? weftd.now_ms - begin : 0;
       if (other->op == 0)
         lost (other, 1);
       live ();
     }
-    while (session (other)->lost[1] && !session (other)->rec.ended)
+    while (session (other)->path[1].lost && !session (other)->rec.ended)
       live ();
     for (unsigned k = 0; k < 16 && !session (other)->rec.ended; k++)
       live ();
@@ -544,13 +544,13 @@ test_apart_unnoticed (void)
   other->waited_ms = weftd.now_ms;
   lost (other, 1);
   UNTIL (other->op == 0);
-  UNTIL (session (other)->back_live_ms[1]);
+  UNTIL (session (other)->path[1].back_live_ms);
   live_on (APART_MS / CLUSTER_TICK_MS);
   both_lose (0);
   other->behind = true; /* it is stopped, for instance */
   start_again (1);
-  UNTIL (session (other)->lost[1]);
-  UNTIL (!session (other)->lost[1]);
+  UNTIL (session (other)->path[1].lost);
+  UNTIL (!session (other)->path[1].lost);
   live_on (4);
   assert (writers () == 2 && session (other)->apart.ms < APART_MS / 2);
   other->behind = false;
@@ -604,8 +604,8 @@ try_fault (enum health health, unsigned lacks, bool out, bool spoke)
   d->presence = health == UNHEARD ? DISK_UNHEARD : DISK_HEARD;
   d->spoke = spoke;
   for (unsigned i = 0; i < 2; i++) {
-    s[i]->lack_live_ms[1] = lacks & 1u << i ? engine->live_ms : 0;
-    s[i]->had[1] = out && !(lacks & 1u << i);
+    s[i]->path[1].unreached_live_ms = lacks & 1u << i ? engine->live_ms : 0;
+    s[i]->path[1].reached = out && !(lacks & 1u << i);
   }
   any = cluster_member_line (engine, a, 1, text, sizeof text);
   if (any != (wanted != NULL) || (wanted && !strstr (text, wanted))) {
@@ -623,8 +623,8 @@ try_fault (enum health health, unsigned lacks, bool out, bool spoke)
                             ? "connection between node host0 and node n2"
                             : "connection between node host1 and node n2"));
   for (unsigned i = 0; i < 2; i++) {
-    s[i]->lack_live_ms[1] = 0;
-    s[i]->had[1] = false;
+    s[i]->path[1].unreached_live_ms = 0;
+    s[i]->path[1].reached = false;
   }
   a->rec.member[1].state = MEMBER_IN_SYNC;
   *d = before;
@@ -652,12 +652,14 @@ test_fault_is_kept (void)
   UNTIL (other->op == 0);
   report_lost (reader, 1);
   UNTIL (state (1) == MEMBER_OUT);
-  assert (session (writer)->had[1] && !session (other)->had[1]);
-  assert (session (other)->lack_live_ms[1] &&
-          session (reader)->lack_live_ms[1]);
+  assert (session (writer)->path[1].reached &&
+          !session (other)->path[1].reached);
+  assert (session (other)->path[1].unreached_live_ms &&
+          session (reader)->path[1].unreached_live_ms);
   UNTIL (whole ());
-  assert (!session (writer)->had[1] && !session (other)->lack_live_ms[1] &&
-          !session (reader)->lack_live_ms[1] && !says ("reach it"));
+  assert (!session (writer)->path[1].reached &&
+          !session (other)->path[1].unreached_live_ms &&
+          !session (reader)->path[1].unreached_live_ms && !says ("reach it"));
 }
 
 /* A member that answers with errors is reached by all: it goes out, and catches up. */
@@ -668,7 +670,7 @@ test_answers_with_errors (void)
   other->answers = true;
   lost (other, 1);
   UNTIL (state (1) != MEMBER_IN_SYNC);
-  assert (!session (other)->lack_live_ms[1]); /* it is reached */
+  assert (!session (other)->path[1].unreached_live_ms); /* it is reached */
   UNTIL (whole ());
   assert (writers () == 2);
 }
@@ -742,7 +744,7 @@ test_apart_between_far_words (void)
     writer->alive = true;
     live ();
   }
-  assert (session (other)->said_lost[1] && writers () == 2);
+  assert (session (other)->path[1].reported && writers () == 2);
   assert (session (other)->apart.ms < APART_MS / 2);
 }
 
@@ -789,8 +791,8 @@ test_apart_for_moments (void)
   begin_both ();
   for (unsigned i = 0; i < 6; i++) {
     lost (other, 1);
-    UNTIL (session (other)->lost[1]);
-    UNTIL (!session (other)->lost[1] && rec ()->change.epoch == 0);
+    UNTIL (session (other)->path[1].lost);
+    UNTIL (!session (other)->path[1].lost && rec ()->change.epoch == 0);
     live_on (60);
   }
   assert (writers () == 2 && whole ());
@@ -819,7 +821,7 @@ test_last_copy (void)
   }
   assert (writers () == 2 && state (last) == MEMBER_IN_SYNC);
   start_again (last);
-  UNTIL (rec ()->change.epoch == 0 && !session (other)->lost[last]);
+  UNTIL (rec ()->change.epoch == 0 && !session (other)->path[last].lost);
   live_on (60);
   assert (writers () == 2);
 }

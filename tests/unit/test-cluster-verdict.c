@@ -131,6 +131,8 @@ test_members (void)
 #define OF_cluster_grants (&known (1)->grants)
 #define OF_cluster_session writer ()
 #define OF_cluster_session_record (&writer ()->rec)
+#define OF_cluster_session_reply (&writer ()->told)
+#define OF_cluster_path (&writer ()->path[1])
 #define OF_cluster_lessee (&writer ()->lessee)
 #define OF_cluster_leases array ()->leases
 
@@ -305,17 +307,17 @@ try_session (void)
   FLAG (cluster_session, heard, ALL_FINE ());
   FLAG (cluster_session, draining, ALL_FINE ());
   FLAG (cluster_session, detaches, ALL_FINE ());
-  FLAG (cluster_session, told_leave, ALL_FINE ());
-  FLAG (cluster_session, told_hold, ALL_FINE ());
+  FLAG (cluster_session_reply, leave, ALL_FINE ());
+  FLAG (cluster_session_reply, hold, ALL_FINE ());
   REASON (cluster_session, stopped, FAILS ("Array a has stopped: Sand in it"));
-  FLAG (cluster_session, lost[1], ALL_FINE ()); /* it gets it back at once */
-  writer ()->retry_live_ms[1] = engine->live_ms + 5000;
-  FLAG (cluster_session, lost[1], WARNS ("Array a waits for"));
-  writer ()->retry_live_ms[1] = 0;
-  FLAG (cluster_session, said_lost[1], ALL_FINE ());
-  TRY (cluster_session, it->lack_live_ms[1] = engine->live_ms,
+  FLAG (cluster_path, lost, ALL_FINE ()); /* it gets it back at once */
+  writer ()->path[1].retry_live_ms = engine->live_ms + 5000;
+  FLAG (cluster_path, lost, WARNS ("Array a waits for"));
+  writer ()->path[1].retry_live_ms = 0;
+  FLAG (cluster_path, reported, ALL_FINE ());
+  TRY (cluster_path, it->unreached_live_ms = engine->live_ms,
        WARNS ("Some hosts have lost member 1"));
-  FLAG (cluster_session, had[1], ALL_FINE ());
+  FLAG (cluster_path, reached, ALL_FINE ());
   FLAG (cluster_session_record, writable, ALL_FINE ());
   FLAG (cluster_session_record, leases, ALL_FINE ());
   FLAG (cluster_session_record, service, ALL_FINE ());
@@ -580,10 +582,10 @@ test_silent_writers (void)
   snprintf (s->stopped, sizeof s->stopped, "it has lost member 2");
   FAILS ("Array a has stopped: it has lost member 2");
   s->stopped[0] = '\0';
-  s->lost[1] = true;
-  s->retry_live_ms[1] = engine->live_ms + 5000;
+  s->path[1].lost = true;
+  s->path[1].retry_live_ms = engine->live_ms + 5000;
   WARNS ("Array a waits for node n1 to reach member 1");
-  s->lost[1] = false;
+  s->path[1].lost = false;
   s->doubt.kind = CLUSTER_DOUBT_LIE;
   WARNS ("impossible report");
   s->doubt.kind = CLUSTER_DOUBT_OPEN;

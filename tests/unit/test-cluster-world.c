@@ -75,8 +75,8 @@ copy_reply (const struct cluster_output *o, struct message *m)
     m->epoch = o->array->rec.epoch;
     if (o->array->rec.change.sessions)
       m->change = o->array->rec.change.epoch;
-    m->leave = o->session->told_leave;
-    m->hold = o->session->told_hold;
+    m->leave = o->session->told.leave;
+    m->hold = o->session->told.hold;
     m->fences = cluster_fences (engine);
     memcpy (m->array, o->array->rec.uuid, 16);
     for (unsigned i = 0; i < o->array->layout.members; i++)

@@ -138,7 +138,7 @@ cluster_change_stalls_by (const struct cluster_array *a,
                           const uint8_t states[])
 {
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (s->lost[m] && states[m] != MEMBER_OUT)
+    if (s->path[m].lost && states[m] != MEMBER_OUT)
       return true;
   return false;
 }

@@ -58,7 +58,7 @@ is_calm (const struct cluster *c, const struct cluster_array *a)
     if (!here || s->epoch != a->rec.epoch)
       return false;
     for (unsigned m = 0; m < a->layout.members; m++)
-      if (s->lost[m])
+      if (s->path[m].lost)
         return false;
   }
   return true;

@@ -18,13 +18,13 @@ name_lost (const struct cluster *c, const struct cluster_array *a, char *text,
 
   while ((writer = cluster_writer_next (a, writer)))
     for (unsigned m = 0; m < a->layout.members; m++)
-      if (writer->lost[m] && c->live_ms < writer->retry_live_ms[m]) {
+      if (writer->path[m].lost && c->live_ms < writer->path[m].retry_live_ms) {
         snprintf (
           text, size,
           "node %s to reach member %u (%s): it is tried again in %" PRIu64 " s",
           writer->rec.node, m,
           cluster_words_disk (a->disk[m], words, sizeof words),
-          (writer->retry_live_ms[m] - c->live_ms + 999) / 1000);
+          (writer->path[m].retry_live_ms - c->live_ms + 999) / 1000);
         return true;
       }
   return false;

@@ -39,7 +39,7 @@ cluster_room_low (const struct cluster_disk *d)
 uint64_t
 cluster_room_refused_ms (const struct cluster_session *s, unsigned member)
 {
-  uint64_t ms = s->stats.member[member].refused_ns / 1000000;
+  uint64_t ms = s->load.stats.member[member].refused_ns / 1000000;
 
   return ms < ROOM_REFUSED_MS ? 0 : ms;
 }

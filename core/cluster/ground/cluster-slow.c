@@ -20,7 +20,7 @@ peers_us (const struct cluster_array *a, const struct cluster_session *s,
   unsigned n = 0, at;
 
   for (unsigned m = 0; m < a->layout.members; m++) {
-    uint64_t us = s->stats.member[m].service_ns / 1000;
+    uint64_t us = s->load.stats.member[m].service_ns / 1000;
 
     if (m == member || us == 0 || a->rec.member[m].state != MEMBER_IN_SYNC)
       continue;
@@ -42,10 +42,10 @@ latency (const struct cluster_array *a, unsigned member, bool suspect,
 
   *us = *others_us = 0;
   while ((s = cluster_writer_next (a, s)))
-    if (s->alive && s->stats_ms &&
-        (s->stats.member[member].suspect || !suspect) &&
-        s->stats.member[member].service_ns / 1000 > *us) {
-      *us = s->stats.member[member].service_ns / 1000;
+    if (s->alive && s->load.ms &&
+        (s->load.stats.member[member].suspect || !suspect) &&
+        s->load.stats.member[member].service_ns / 1000 > *us) {
+      *us = s->load.stats.member[member].service_ns / 1000;
       *others_us = peers_us (a, s, member);
     }
   return *us > 0;

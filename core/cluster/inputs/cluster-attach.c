@@ -197,7 +197,7 @@ attach_again (struct cluster *c, uint64_t op, struct cluster_array *a,
       s->last_live_ms = c->live_ms;
       s->answer = c->step->number;
       s->alive = s->heard = true;
-      s->told_hold = a->moved > 0;
+      s->told.hold = a->moved > 0;
       s->lessee.heard_live_ms = c->live_ms;
       cluster_step_reply_session (c, op, CLUSTER_REPLY_GRANT, a, s);
       return true;

@@ -236,7 +236,7 @@ writer_refused (struct cluster *c, uint64_t op, const struct cluster_array *a,
   const struct cluster_session *any = cluster_array_writer (a);
   const char *name = a->rec.name;
 
-  if (s && cluster_session_loss (c, s) && s->told_loss != s->loss->number)
+  if (s && cluster_session_loss (c, s) && s->told.loss != s->loss->number)
     cluster_step_refuse (c, op, CLUSTER_CONFLICT, "loss-pending",
                          "the process that has array %s attached does not know "
                          "yet of the loss that was accepted before: ask again",

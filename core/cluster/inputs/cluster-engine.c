@@ -128,7 +128,7 @@ cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
     }
     s = alloc_zeroed (sizeof *s);
     s->rec = r->session;
-    s->epoch = s->arrived = s->told_epoch = s->rec.epoch;
+    s->epoch = s->arrived = s->told.epoch = s->rec.epoch;
     cluster_session_insert (c, s);
     return 0;
   case CLUSTER_RECORD_NODE:

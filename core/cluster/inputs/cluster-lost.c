@@ -73,7 +73,7 @@ static void
 keep_waiting (struct cluster *c, struct cluster_session *s,
               struct cluster_array *a, unsigned member)
 {
-  s->lost[member] = true;
+  s->path[member].lost = true;
   cluster_step_changed_array (c, a);
   if (a->rec.change.sessions &&
       cluster_change_stalls (c, a, a->rec.change.states))
@@ -162,7 +162,7 @@ refuse_stalled (struct cluster *c, uint64_t op, struct cluster_session *s,
       !cluster_change_stalls (c, a, states))
     return false;
   if (s->rec.writable && a->rec.member[member].state == MEMBER_IN_SYNC)
-    s->lost[member] = true;
+    s->path[member].lost = true;
   cluster_step_defer (
     c, op, CLUSTER_CONFLICT, "last-copy", HEARTBEAT_MS,
     "member %u of array %s cannot be left out now: another "
@@ -218,9 +218,9 @@ is_cut (const struct cluster *c, const struct cluster_array *a,
   const struct cluster_change *change = &a->rec.change;
   const struct cluster_disk *d = a->disk[member];
 
-  return s->rec.part.length > 0 && !s->lost[member] && cluster_disk_heard (d) &&
-         d->alive && !cluster_disk_failed (d) && !d->old_copy &&
-         d->took_place && !cluster_process_unmet (d) &&
+  return s->rec.part.length > 0 && !s->path[member].lost &&
+         cluster_disk_heard (d) && d->alive && !cluster_disk_failed (d) &&
+         !d->old_copy && d->took_place && !cluster_process_unmet (d) &&
          (change->epoch && change->confirm[member]
             ? c->live_ms < a->prepared_live_ms + ATTACH_MS
             : c->live_ms < d->fenced_live_ms + HEARTBEAT_MS) &&
@@ -252,7 +252,7 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
   }
   /* The session does not know yet that the member is out, or has been back since. */
   if (r->state == MEMBER_OUT ||
-      (r->fence > s->epoch && r->fence > s->told_epoch)) {
+      (r->fence > s->epoch && r->fence > s->told.epoch)) {
     cluster_tell_reply_session (c, op, a, s);
     return;
   }
@@ -267,17 +267,18 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
               : "is fenced for the sake of another session");
     return;
   }
-  s->said_lost[member] = true;
-  s->waits_live_ms[member] = c->live_ms -
-                             (waited_ms < c->live_ms ? waited_ms : c->live_ms);
+  s->path[member].reported = true;
+  s->path[member].waits_live_ms = c->live_ms - (waited_ms < c->live_ms
+                                                  ? waited_ms
+                                                  : c->live_ms);
   /* It has had no connection since the member was given back. */
   if (r->fence > s->epoch &&
-      s->waits_live_ms[member] > a->disk[member]->fenced_live_ms)
-    s->waits_live_ms[member] = a->disk[member]->fenced_live_ms;
+      s->path[member].waits_live_ms > a->disk[member]->fenced_live_ms)
+    s->path[member].waits_live_ms = a->disk[member]->fenced_live_ms;
   if (!answers) {
-    if (s->lack_live_ms[member] == 0)
+    if (s->path[member].unreached_live_ms == 0)
       cluster_step_changed_array (c, a); /* people see who reaches the member */
-    s->lack_live_ms[member] = c->live_ms + !c->live_ms;
+    s->path[member].unreached_live_ms = c->live_ms + !c->live_ms;
   }
   if (a->rec.change.epoch == 0 || a->rec.change.states[member] != MEMBER_OUT) {
     if (refuse_reader (c, op, s, a, member) ||
@@ -298,7 +299,7 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
       /* A member that was not given back yet is tried again at once. */
       while (a->rec.change.confirm[m] && !next.confirm[m] &&
              (writer = cluster_writer_next (a, writer)))
-        writer->retry_live_ms[m] = 0;
+        writer->path[m].retry_live_ms = 0;
     }
     take_reason (said, reason);
     snprintf (r->reason, sizeof r->reason, "node %s lost it: %s", s->rec.node,

@@ -22,13 +22,13 @@ static void
 take_stats (struct cluster *c, struct cluster_session *s,
             const struct array_stats *n)
 {
-  const struct array_stats *o = &s->stats;
-  struct cluster_session_rates *r = &s->rates;
-  uint64_t ms = c->now_ms - s->stats_ms;
+  const struct array_stats *o = &s->load.stats;
+  struct cluster_session_rates *r = &s->load.rates;
+  uint64_t ms = c->now_ms - s->load.ms;
   /* A wait for memory begins or ends; a member is slow, or as its peers again. */
   bool turned = (o->memory_wait_ns == 0) != (n->memory_wait_ns == 0);
 
-  if (s->stats_ms != 0 && ms >= 200) { /* else it is too short for a rate */
+  if (s->load.ms != 0 && ms >= 200) { /* else it is too short for a rate */
     r->reads = cluster_object_rate (n->reads, o->reads, ms);
     r->writes = cluster_object_rate (n->writes, o->writes, ms);
     r->flushes = cluster_object_rate (n->flushes, o->flushes, ms);
@@ -43,9 +43,9 @@ take_stats (struct cluster *c, struct cluster_session *s,
              (o->member[m].refused_ns == 0) != (n->member[m].refused_ns == 0);
   if (turned && s->rec.writable)
     cluster_step_changed_array (c, s->array);
-  s->stats_ms = c->now_ms;
+  s->load.ms = c->now_ms;
   if (n != o)
-    s->stats = *n;
+    s->load.stats = *n;
 }
 
 static void
@@ -87,8 +87,8 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   }
   if (hb->has_stats)
     take_stats (c, s, &hb->stats);
-  else if (hb->same_stats && s->stats_ms != 0)
-    take_stats (c, s, &s->stats);
+  else if (hb->same_stats && s->load.ms != 0)
+    take_stats (c, s, &s->load.stats);
   if (s->rec.writable) {
     if (hb->round <= cluster_rounds_said (c, a) + AHEAD_MAX)
       cluster_rounds_begun (c, a, hb->round);

@@ -123,7 +123,7 @@ note_reached (struct cluster_array *a, unsigned member)
   struct cluster_session *s;
 
   TAILQ_FOREACH (s, &a->sessions, array_link)
-    s->had[member] = cluster_process_reached (a, s, member);
+    s->path[member].reached = cluster_process_reached (a, s, member);
 }
 
 /* The member is out or given back, so no session waits for it.  That a session did not reach
@@ -136,13 +136,13 @@ forget_loss (struct cluster_array *a, unsigned member)
   struct cluster_session *s;
 
   TAILQ_FOREACH (s, &a->sessions, array_link) {
-    s->said_lost[member] = false;
+    s->path[member].reported = false;
     if (!out) {
-      s->lack_live_ms[member] = 0;
-      s->had[member] = false;
+      s->path[member].unreached_live_ms = 0;
+      s->path[member].reached = false;
     }
-    if (s->lost[member]) {
-      s->lost[member] = false;
+    if (s->path[member].lost) {
+      s->path[member].lost = false;
       s->stopped[0] = '\0'; /* it is set again if another member is lost */
     }
   }
@@ -308,7 +308,7 @@ is_given_in_vain (const struct cluster_array *a, unsigned m)
   const struct cluster_session *writer = cluster_array_writer (a);
   const struct cluster_disk *d = a->disk[m];
 
-  return writer->rec.part.length == 0 && writer->lost[m] &&
+  return writer->rec.part.length == 0 && writer->path[m].lost &&
          cluster_process_met (d) &&
          cluster_process_awaited (writer, m, d->fenced_live_ms);
 }
@@ -332,11 +332,11 @@ static bool
 give_back (struct cluster *c, const struct cluster_array *a, unsigned m,
            struct cluster_session *writer, bool asked)
 {
-  uint64_t *retry_live_ms = &writer->retry_live_ms[m];
-  uint64_t *wait_ms = &writer->retry_ms[m];
+  uint64_t *retry_live_ms = &writer->path[m].retry_live_ms;
+  uint64_t *wait_ms = &writer->path[m].backoff_ms;
   const char *why;
 
-  if (!writer->lost[m] || !cluster_member_well (a, m, &why) ||
+  if (!writer->path[m].lost || !cluster_member_well (a, m, &why) ||
       is_given_up (c, a, m))
     return false;
   if (asked && c->live_ms >= a->prepared_live_ms + ATTACH_MS) {
@@ -375,7 +375,7 @@ spare_reborn (const struct cluster *c, const struct cluster_array *a,
 
   while ((s = cluster_writer_next (a, s)))
     for (unsigned m = 0; m < a->layout.members; m++)
-      is_lost[m] |= s->lost[m];
+      is_lost[m] |= s->path[m].lost;
   for (unsigned m = 0; m < a->layout.members; m++) {
     lost += is_lost[m];
     back += confirm[m];

@@ -159,9 +159,9 @@ cluster_rebuild_notice (struct cluster *c, struct cluster_array *a)
     return false;
   while ((writer = cluster_writer_next (a, writer)))
     for (unsigned m = 0; m < a->layout.members; m++)
-      if (cluster_process_reborn (c, a, m) && !writer->lost[m] &&
+      if (cluster_process_reborn (c, a, m) && !writer->path[m].lost &&
           (!cluster_copies_can_leave_out (a, m) || writer_stalls (c, a, m))) {
-        writer->lost[m] = any = true;
+        writer->path[m].lost = any = true;
         cluster_step_changed_array (c, a);
       }
   return any;
@@ -488,11 +488,11 @@ load_now (const struct cluster *c, const struct cluster_array *a, double *us)
 
   *us = 0;
   TAILQ_FOREACH (s, &a->sessions, array_link) {
-    if (s->stats_ms == 0 || c->now_ms - s->stats_ms > LOAD_MS)
+    if (s->load.ms == 0 || c->now_ms - s->load.ms > LOAD_MS)
       continue;
-    ops += s->rates.reads + s->rates.writes;
-    *us += s->rates.reads * s->rates.read_us +
-           s->rates.writes * s->rates.write_us;
+    ops += s->load.rates.reads + s->load.rates.writes;
+    *us += s->load.rates.reads * s->load.rates.read_us +
+           s->load.rates.writes * s->load.rates.write_us;
   }
   if (ops > 0)
     *us /= ops;

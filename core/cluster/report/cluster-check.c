@@ -125,7 +125,7 @@ cluster_check (const struct cluster *c)
     assert (a == cluster_array_by_uuid (c, s->rec.array));
     assert (a && s->rec.epoch <= a->rec.epoch);
     for (unsigned m = 0; m < a->layout.members; m++)
-      assert (!s->lost[m] ||
+      assert (!s->path[m].lost ||
               (s->rec.writable && a->rec.member[m].state == MEMBER_IN_SYNC));
     assert (s->rec.writable || s->rec.part.length == 0);
     /* No other session writes what this one does. */

@@ -659,11 +659,11 @@ cluster_preflight_evict (struct cluster *c, const struct cluster_input *in,
     line (
       f,
       "Unflushed writes of its clients may be lost; flushed writes are safe.");
-    if (s->stats_ms && s->stats.image_bytes)
+    if (s->load.ms && s->load.stats.image_bytes)
       line (f,
             "The process holds %" PRIu64
             " KiB of images that are not written yet.",
-            s->stats.image_bytes / 1024);
+            s->load.stats.image_bytes / 1024);
   }
 }
 

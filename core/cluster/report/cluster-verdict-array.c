@@ -338,7 +338,7 @@ say_waits (struct verdict *v, const struct cluster *c,
 
   while ((s = cluster_writer_next (a, s)))
     for (unsigned m = 0; m < a->layout.members; m++)
-      lost |= s->lost[m];
+      lost |= s->path[m].lost;
   if (cluster_array_waits_for (c, a, text, sizeof text) &&
       (change->epoch || lost))
     verdict_text_say (v, slow ? CLUSTER_WARNING : CLUSTER_INFO,
@@ -458,13 +458,13 @@ say_memory (struct verdict *v, const struct cluster_array *a)
   const struct cluster_session *s = NULL;
 
   while ((s = cluster_writer_next (a, s)))
-    if (s->stats.memory_wait_ns >= ROOM_REFUSED_MS * UINT64_C (1000000))
+    if (s->load.stats.memory_wait_ns >= ROOM_REFUSED_MS * UINT64_C (1000000))
       verdict_text_say (
         v, CLUSTER_ERROR,
         "Array %s waits on node %s: for %" PRIu64
         " s that host has had no memory for what is written. Free memory "
         "there: it goes on by itself, and what was flushed is safe.",
-        a->rec.name, s->rec.node, s->stats.memory_wait_ns / 1000000000);
+        a->rec.name, s->rec.node, s->load.stats.memory_wait_ns / 1000000000);
 }
 
 static void

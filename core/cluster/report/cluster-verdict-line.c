@@ -62,11 +62,12 @@ sort (const struct cluster *c, const struct cluster_array *a, unsigned member,
   const struct cluster_session *s;
 
   TAILQ_FOREACH (s, &a->sessions, array_link) {
-    uint64_t said = s->lack_live_ms[member];
+    uint64_t said = s->path[member].unreached_live_ms;
 
     if (said && (out || c->live_ms < said + LACK_FRESH_MS))
       add (lack, s->rec.node);
-    else if (out ? s->had[member] : cluster_process_reached (a, s, member))
+    else if (out ? s->path[member].reached
+                 : cluster_process_reached (a, s, member))
       add (reach, s->rec.node);
   }
 }

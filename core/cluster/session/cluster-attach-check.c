@@ -311,7 +311,7 @@ cluster_attach_check_refuse_beside (struct cluster *c, uint64_t op,
 
   while ((s = cluster_writer_next (a, s)))
     for (m = 0; m < a->layout.members && s->alive; m++)
-      lost[m] |= s->lost[m];
+      lost[m] |= s->path[m].lost;
   for (m = 0; m < a->layout.members; m++)
     if (lost[m] || cluster_process_reborn (c, a, m))
       break;

@@ -176,7 +176,7 @@ is_needed (const struct cluster_array *a, unsigned member)
       d->rec.shut_out || d->overdue)
     return false;
   TAILQ_FOREACH (s, &a->sessions, array_link)
-    if (s->said_lost[member])
+    if (s->path[member].reported)
       return false;
   return true;
 }
@@ -255,10 +255,10 @@ static bool
 note_away (const struct cluster *c, struct cluster_session *s, unsigned m)
 {
   const struct cluster_member *r = &s->array->rec.member[m];
-  uint64_t *away = &s->away_live_ms[m], *back = &s->back_live_ms[m];
+  uint64_t *away = &s->path[m].away_live_ms, *back = &s->path[m].back_live_ms;
   bool all = false;
 
-  if (s->lost[m]) {
+  if (s->path[m].lost) {
     all = cluster_process_awaited (s, m, *back);
     if (*away == 0 || (*back && !all))
       *away = c->live_ms;
@@ -282,8 +282,8 @@ static void
 count_apart (const struct cluster_session *s, unsigned m,
              struct cluster_apart *t)
 {
-  uint64_t from = s->away_live_ms[m] > t->live_ms ? s->away_live_ms[m]
-                                                  : t->live_ms;
+  uint64_t from = s->path[m].away_live_ms > t->live_ms ? s->path[m].away_live_ms
+                                                       : t->live_ms;
   uint64_t shown = cluster_process_shown (s->array, s, m);
 
   if (shown <= from)
@@ -305,18 +305,18 @@ is_apart (const struct cluster *c, struct cluster_session *s)
 
   for (unsigned m = 0; m < a->layout.members; m++) {
     all |= note_away (c, s, m);
-    if (s->away_live_ms[m] == 0 || !cluster_process_apart (a, s, m))
+    if (s->path[m].away_live_ms == 0 || !cluster_process_apart (a, s, m))
       continue;
-    apart |= s->back_live_ms[m] == 0;
-    back |= s->back_live_ms[m] > 0;
+    apart |= s->path[m].back_live_ms == 0;
+    back |= s->path[m].back_live_ms > 0;
   }
   if (all)
     s->apart = s->perhaps;
   else if (apart || !back)
     s->perhaps = s->apart;
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (s->away_live_ms[m] && cluster_process_apart (a, s, m)) {
-      if (s->back_live_ms[m] == 0)
+    if (s->path[m].away_live_ms && cluster_process_apart (a, s, m)) {
+      if (s->path[m].back_live_ms == 0)
         count_apart (s, m, &s->apart);
       count_apart (s, m, &s->perhaps);
     }

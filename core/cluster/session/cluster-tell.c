@@ -101,12 +101,12 @@ cluster_tell_reply_session (struct cluster *c, uint64_t op,
 {
   s->last_live_ms = c->live_ms;
   s->answer = c->step->number;
-  s->told_epoch = a->rec.epoch;
-  s->told_change = a->rec.change.sessions ? a->rec.change.epoch : 0;
-  s->told_loss = s->loss ? s->loss->number : 0;
-  s->told_hold = a->moved > 0;
-  s->told_leave = cluster_candidate_leaves (c, a, s);
-  s->told_fences = cluster_fences (c);
+  s->told.epoch = a->rec.epoch;
+  s->told.change = a->rec.change.sessions ? a->rec.change.epoch : 0;
+  s->told.loss = s->loss ? s->loss->number : 0;
+  s->told.hold = a->moved > 0;
+  s->told.leave = cluster_candidate_leaves (c, a, s);
+  s->told.fences = cluster_fences (c);
   s->lessee.told_news = s->lessee.news;
   cluster_step_reply_session (c, op, CLUSTER_REPLY_SESSION, a, s);
 }
@@ -121,15 +121,15 @@ cluster_tell_session (struct cluster *c, struct cluster_session *s,
     return;
   r = &s->poll->array->rec;
   /* Is there anything that the session has neither done nor been told of? */
-  if (at_once || (s->epoch != r->epoch && s->told_epoch != r->epoch) ||
+  if (at_once || (s->epoch != r->epoch && s->told.epoch != r->epoch) ||
       (r->change.sessions && s->prepared != r->change.epoch &&
-       s->told_change != r->change.epoch) ||
-      (s->loss && s->told_loss != s->loss->number) ||
+       s->told.change != r->change.epoch) ||
+      (s->loss && s->told.loss != s->loss->number) ||
       s->lessee.told_news != s->lessee.news ||
-      (s->told_hold && s->poll->array->moved == 0) ||
-      (!s->told_leave && cluster_candidate_leaves (c, s->poll->array, s)) ||
+      (s->told.hold && s->poll->array->moved == 0) ||
+      (!s->told.leave && cluster_candidate_leaves (c, s->poll->array, s)) ||
       (cluster_session_guarded (s) && s->fences < cluster_fences (c) &&
-       s->told_fences < cluster_fences (c))) {
+       s->told.fences < cluster_fences (c))) {
     cluster_tell_reply_session (c, s->poll->op, s->poll->array, s);
     cluster_wait_end (c, s->poll);
   }
@@ -164,13 +164,13 @@ cluster_tell_grant (struct cluster *c, uint64_t op, struct cluster_array *a,
   struct cluster_node *n = cluster_node_find (c, rec->node);
 
   s->rec = *rec;
-  s->rec.epoch = s->epoch = s->arrived = s->told_epoch = a->rec.epoch;
+  s->rec.epoch = s->epoch = s->arrived = s->told.epoch = a->rec.epoch;
   s->rec.since_wall_ms = c->wall_ms;
   s->heard = s->alive = true;
   s->last_live_ms = s->steady_live_ms = c->live_ms;
   s->answer = c->step->number;
-  s->fences = s->told_fences = cluster_fences (c); /* the answer has them */
-  s->told_hold = a->moved > 0;
+  s->fences = s->told.fences = cluster_fences (c); /* the answer has them */
+  s->told.hold = a->moved > 0;
   cluster_session_insert (c, s);
   cluster_session_join (s, a);
   if (rec->part.length > 0)

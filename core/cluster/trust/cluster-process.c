@@ -90,8 +90,8 @@ cluster_process_apart (const struct cluster_array *a,
   while ((other = cluster_writer_next (a, other))) {
     if (other == s || !other->alive)
       continue;
-    lack += other->said_lost[member];
-    reach += !other->said_lost[member];
+    lack += other->path[member].reported;
+    reach += !other->path[member].reported;
   }
   return reach > 0 &&
          (reach >= lack || !cluster_copies_can_leave_out (a, member));
@@ -101,7 +101,7 @@ bool
 cluster_process_reached (const struct cluster_array *a,
                          const struct cluster_session *s, unsigned member)
 {
-  return s->heard && s->alive && s->lack_live_ms[member] == 0 &&
+  return s->heard && s->alive && s->path[member].unreached_live_ms == 0 &&
          s->epoch >= a->rec.member[member].fence;
 }
 
@@ -109,7 +109,8 @@ bool
 cluster_process_awaited (const struct cluster_session *s, unsigned member,
                          uint64_t live_ms)
 {
-  return s->said_lost[member] && live_ms && s->waits_live_ms[member] <= live_ms;
+  return s->path[member].reported && live_ms &&
+         s->path[member].waits_live_ms <= live_ms;
 }
 
 uint64_t
@@ -121,7 +122,7 @@ cluster_process_shown (const struct cluster_array *a,
   uint64_t live_ms = 0;
 
   while ((other = cluster_writer_next (a, other)))
-    if (other != s && !other->said_lost[member] &&
+    if (other != s && !other->path[member].reported &&
         other->epoch >= a->rec.member[member].fence &&
         other->spoke_live_ms > live_ms)
       live_ms = other->spoke_live_ms;

@@ -214,7 +214,7 @@ cluster_rounds_of_lost (const struct cluster *c, const struct cluster_array *a,
     return cluster_rounds_said (c, a);
   /* Where several write, the others may have gone on with rounds. */
   for (; s; s = cluster_writer_next (a, s))
-    if (!s->said_lost[member])
+    if (!s->path[member].reported)
       return cluster_rounds_said (c, a);
   return a->rec.round;
 }
