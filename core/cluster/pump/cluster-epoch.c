@@ -319,9 +319,11 @@ is_given_up (const struct cluster *c, const struct cluster_array *a, unsigned m)
 {
   uint8_t states[ARRAY_MEMBERS_MAX];
 
+  if (!is_given_in_vain (a, m))
+    return false;
   cluster_copies_states (a, states);
   cluster_copies_leave_out (a, m, states);
-  return is_given_in_vain (a, m) && cluster_copies_kept (a, states) &&
+  return cluster_copies_kept (a, states) &&
          !cluster_change_stalls (c, a, states);
 }
 
