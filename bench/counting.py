@@ -1,4 +1,4 @@
-"""What a request costs, counted: context switches, system calls and CPU time of the
+"""The cost of a request, counted: context switches, system calls and CPU time of the
 client, of the array process and of all members together.
 
 The kernel counts switches and CPU time for each thread, and forgets them when it

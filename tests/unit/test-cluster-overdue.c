@@ -356,7 +356,7 @@ declared_say (void)
   declare (other);
 }
 
-/* Who has the order? */
+/* The host that has the order to recover. */
 static struct host *
 recoverer (void)
 {
