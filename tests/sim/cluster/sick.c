@@ -6,7 +6,8 @@
  *
  *   slow disk   Each request takes some 100 ms to 3 s.  A writer that uses the member finds
  *               it slow, and weftd names it.  The member goes out only if the array has
- *               slow_out_ms.  No healthy member is called slow.
+ *               slow_out_ms.  No member is called slow that has answered everything
+ *               quickly for 20 s.
  *   line        All packets from one party to another are dropped, or only the large ones
  *               (net.c).  If other members have copies of everything, no client waits longer
  *               than PATIENCE for each member behind the line.  A reader's bad line puts no
@@ -341,7 +342,12 @@ sick_check_out (const struct cluster_array_record *before,
     sim_fail ("member %u goes out for being slow, though slow_out_ms is 0", m);
 }
 
-/* ---- No healthy member is called slow ---- */
+/* ---- No healthy member is called slow ----
+ *
+ * A sync that began while the disk was slow may take 17 s.  Until its answer comes, and for
+ * SYNC_MEMORY_NS after that, the writer knows nothing newer of an idle member than that
+ * it is slow.  So the time begins when no request from the slow time is under way.
+ */
 
 static struct {
   uint64_t state, since;        /* of all, without the sick ones */
@@ -365,7 +371,7 @@ look_well (void *nothing)
   for (unsigned m = 0; m < w.layout.members; m++) {
     const struct disk *d = place_disk (a, m);
 
-    if (a->member[m].state != MEMBER_IN_SYNC || disk_slow (d) ||
+    if (a->member[m].state != MEMBER_IN_SYNC || was_slow (d) ||
         disk_hangs (d) || well.since == sim_now)
       well.in_sync[m] = sim_now;
     else if (sim_now - well.since > WELL && sim_now - well.in_sync[m] > WELL &&
