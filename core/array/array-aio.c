@@ -92,9 +92,9 @@ aio_orphan (struct array *a, unsigned member)
 {
   struct aio *x, *next;
 
-  a->member[member].open[0] = a->member[member].open[1] = NULL;
+  a->member[member].open.io[0] = a->member[member].open.io[1] = NULL;
   timing_forget (a, member);
-  a->member[member].witness = NULL;
+  a->member[member].witness.asked = NULL;
   TAILQ_FOREACH_SAFE (x, &a->out, link, next)
     if (x->io.member == member)
       move_to_failed (a, x, &a->out);
@@ -118,7 +118,7 @@ aio_recall (struct array *a)
   struct aio *x;
 
   for (unsigned i = 0; i < a->layout->members; i++)
-    a->member[i].open[0] = a->member[i].open[1] = NULL;
+    a->member[i].open.io[0] = a->member[i].open.io[1] = NULL;
   while ((x = TAILQ_FIRST (&a->out)))
     move_to_failed (a, x, &a->out);
   while ((x = TAILQ_FIRST (&a->held)))
@@ -130,7 +130,7 @@ aio_recall (struct array *a)
 void
 aio_leave (struct array *a, struct aio *x)
 {
-  struct aio **open = &a->member[x->io.member].open[x->copy > 0];
+  struct aio **open = &a->member[x->io.member].open.io[x->copy > 0];
 
   switch (x->place) {
   case AIO_SENT:

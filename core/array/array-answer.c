@@ -55,12 +55,12 @@ answer_take (struct array *a, struct aio *x, int error)
   }
   if (!over && fatal (a, x, error)) {
     over = true;
-    m->answers = error != ENOTCONN && error != ESHUTDOWN;
+    m->loss.answers = error != ENOTCONN && error != ESHUTDOWN;
     /* Where its disk has failed, what the member has answered before, and not flushed,
      * may be gone as well.
      */
-    m->lapsed |= m->answers && !a->config.service && x->io.kind != IO_READ &&
-                 x->io.kind != IO_EXTENTS;
+    m->loss.lapsed |= m->loss.answers && !a->config.service &&
+                      x->io.kind != IO_READ && x->io.kind != IO_EXTENTS;
     member_lost (a, io->member, "a %s request of %llu bytes at %llu failed: %s",
                  aio_name (io->kind), (unsigned long long) io->length,
                  (unsigned long long) io->offset, strerror (error));
@@ -71,9 +71,9 @@ answer_take (struct array *a, struct aio *x, int error)
     error = EIO; /* another copy is read */
   if (error == 0 && aio_writes (x)) {
     a->event++;
-    m->wrote_ns = a->now_ns;
+    m->writes.last_ns = a->now_ns;
     if (!(io->flags & ARRAY_FUA))
-      m->loose = a->event;
+      m->writes.loose = a->event;
     clear_touch (a, x);
     round_touch (a);
   }

@@ -134,11 +134,11 @@ array_check (const struct array *a)
 
     draining += check_queue (&m->draining, PIECE_DRAINING);
     assert (m->counts || m->state != MEMBER_IN_SYNC);
-    assert (m->lost || (m->state != MEMBER_OUT && !m->fresh));
+    assert (member_is_lost (a, i) || m->state != MEMBER_OUT);
     for (unsigned k = 0; k < FLUSHES_MAX; k++)
-      assert (!m->flush[k] || m->flush[k]->io.kind == IO_FLUSH);
-    assert (!m->lost || a->degraded);
-    assert (m->flushed <= a->event && m->loose <= a->event);
+      assert (!m->writes.flush[k] || m->writes.flush[k]->io.kind == IO_FLUSH);
+    assert (!member_is_lost (a, i) || a->degraded);
+    assert (m->writes.flushed <= a->event && m->writes.loose <= a->event);
   }
   assert (draining == places[PIECE_DRAINING]);
   assert (check_queue (&a->space, PIECE_SPACE) == places[PIECE_SPACE]);

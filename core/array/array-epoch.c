@@ -43,11 +43,13 @@ epoch_back (struct array *a, unsigned member, bool kept, uint64_t reach)
   struct array_member *m = &a->member[member];
   struct notice *n, *next;
 
-  m->fresh = m->lost;
-  m->answers = false;
-  m->lapsed |= m->lost && !kept;
-  if (reach < m->reach)
-    m->reach = reach;
+  if (member_is_lost (a, member)) {
+    m->connection = CONNECTION_BACK;
+    m->loss.lapsed |= !kept;
+  }
+  m->loss.answers = false;
+  if (reach < m->loss.reach)
+    m->loss.reach = reach;
   /* Later notices of its last connection would be taken for the loss of this
    * one.
    */
@@ -64,7 +66,7 @@ unflushed (const struct array *a, unsigned member)
 {
   const struct array_member *m = &a->member[member];
 
-  return m->loose > m->flushed;
+  return m->writes.loose > m->writes.flushed;
 }
 
 /* Its unflushed writes may be lost, unless it is known to have kept them; and
@@ -79,11 +81,12 @@ come_back (struct array *a, unsigned member, enum member_state state)
   bool in_sync = state == MEMBER_IN_SYNC ||
                  (a->next.told && a->next.states[member] == MEMBER_IN_SYNC) ||
                  (a->next.epoch && a->next.promised[member]);
-  bool lapsed = m->lapsed, aged = !round_reaches (a, member);
-  bool same = m->reach == UINT64_MAX; /* no other process serves it */
+  bool lapsed = m->loss.lapsed, aged = !round_reaches (a, member);
+  bool same = m->loss.reach == UINT64_MAX; /* no other process serves it */
 
-  m->lost = m->lapsed = false;
-  m->reach = UINT64_MAX;
+  m->connection = CONNECTION_UP;
+  m->loss.lapsed = false;
+  m->loss.reach = UINT64_MAX;
   join_again (a);
   if (!in_sync || a->config.readonly)
     return;
@@ -132,23 +135,24 @@ take_state (struct array *a, unsigned member, enum member_state state)
   /* Others may have lost a member that we have not: our requests to it are over
    * as well.
    */
-  if (!m->lost &&
+  if (!member_is_lost (a, member) &&
       (!state_takes_part (state) || (old == MEMBER_IN_SYNC && state != old)))
     member_lose (a, member);
-  if (m->lost && state != MEMBER_IN_SYNC)
+  if (member_is_lost (a, member) && state != MEMBER_IN_SYNC)
     forget_written (a, member);
   going = a->next.epoch && !state_takes_part (a->next.states[member]);
-  if (m->fresh && state_takes_part (state) && !a->stopped) {
+  if (m->connection == CONNECTION_BACK && state_takes_part (state) &&
+      !a->stopped) {
     /* If it stays after all, weftd gets the report once more. */
     if (going)
-      m->told = false;
+      m->loss.reported = false;
     else
       come_back (a, member, state);
   }
-  m->fresh = false;
+  member_forget_back (a, member); /* unless it is up now */
   m->state = state;
   if (state != old && state_takes_part (state))
-    m->told = false;
+    m->loss.reported = false;
   if (state != old && state == MEMBER_IN_SYNC)
     clear_joined (a, member);
   if (state != old && old == MEMBER_IN_SYNC) {
@@ -158,7 +162,7 @@ take_state (struct array *a, unsigned member, enum member_state state)
   /* It may have joined in an epoch that this session was not told of. */
   if (state_takes_part (old) && state != old && state != MEMBER_IN_SYNC)
     round_outrun (a);
-  if (m->lost && !m->told && !a->stopped &&
+  if (member_is_lost (a, member) && !m->loss.reported && !a->stopped &&
       (!going || !state_takes_part (state)))
     member_tell (a, member,
                  state_takes_part (state) ? "there is no connection to it"
@@ -223,7 +227,7 @@ epoch_commit (struct array *a, uint64_t epoch, const enum member_state states[])
     moves |= member_in_sync (a, i) != (states[i] == MEMBER_IN_SYNC);
     if (states[i] == MEMBER_JOINING) {
       joins |= epoch > a->config.epoch;
-      anew |= a->member[i].fresh ||
+      anew |= a->member[i].connection == CONNECTION_BACK ||
               (epoch == a->config.epoch && a->member[i].state != states[i]);
     }
   }

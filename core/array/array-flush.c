@@ -62,7 +62,7 @@ flush_begin (struct array *a, struct req *q)
   q->need = alloc_zeroed (a->layout->members * sizeof q->need[0]);
   for (unsigned i = 0; i < a->layout->members; i++) {
     if (a->config.service) /* it speaks for other hosts, too */
-      a->member[i].loose = ++a->event;
+      a->member[i].writes.loose = ++a->event;
     if (member_counts (a, i))
       q->need[i] = NEED_IMAGES;
   }
@@ -174,9 +174,9 @@ flush_want (struct array *a, unsigned member, uint64_t event)
   struct aio **place = NULL;
 
   for (unsigned k = 0; k < FLUSHES_MAX; k++)
-    if (!m->flush[k])
-      place = &m->flush[k];
-    else if (m->flush[k]->start >= event)
+    if (!m->writes.flush[k])
+      place = &m->writes.flush[k];
+    else if (m->writes.flush[k]->start >= event)
       return;
   if (!place)
     return; /* the next one that is answered makes room */
@@ -189,16 +189,17 @@ bool
 flush_rides (const struct array *a, unsigned member)
 {
   const struct array_member *m = &a->member[member];
-  uint64_t flushed = m->flushed;
+  uint64_t flushed = m->writes.flushed;
   const struct req *q;
 
   for (unsigned k = 0; k < FLUSHES_MAX; k++)
-    if (m->flush[k] && m->flush[k]->start > flushed)
-      flushed = m->flush[k]->start;
+    if (m->writes.flush[k] && m->writes.flush[k]->start > flushed)
+      flushed = m->writes.flush[k]->start;
   /* While not all members are there a flush may take as long as it takes, and a write
    * may not (array-overdue.c).
    */
-  if (a->degraded || m->loose > flushed || !images_last (a->images, member))
+  if (a->degraded || m->writes.loose > flushed ||
+      !images_last (a->images, member))
     return false;
   TAILQ_FOREACH (q, &a->flushes, flush_link)
     if (q->need[member] == NEED_IMAGES)
@@ -218,15 +219,15 @@ synced (struct array *a, struct req *q)
     const struct array_member *m = &a->member[i];
 
     if (q->need[i] == NEED_IMAGES && images_drained_of (a->images, i, q->mark))
-      q->need[i] = m->loose;
+      q->need[i] = m->writes.loose;
     drained &= q->need[i] != NEED_IMAGES;
     if (q->need[i] != NEED_IMAGES &&
-        (!member_counts (a, i) || m->flushed >= q->need[i]))
+        (!member_counts (a, i) || m->writes.flushed >= q->need[i]))
       q->need[i] = 0;
     if (q->need[i] == 0)
       continue;
     all = false;
-    if (q->need[i] != NEED_IMAGES && !m->lost)
+    if (q->need[i] != NEED_IMAGES && !member_is_lost (a, i))
       flush_want (a, i, q->need[i]);
   }
   if (drained && !q->drained && q->r->flags & ARRAY_COVER) {
@@ -265,9 +266,9 @@ flush_answered (struct array *a, struct aio *x, bool ok)
   struct array_member *m = &a->member[x->io.member];
 
   for (unsigned k = 0; k < FLUSHES_MAX; k++)
-    if (m->flush[k] == x)
-      m->flush[k] = NULL;
-  if (ok && m->flushed < x->start)
-    m->flushed = x->start;
+    if (m->writes.flush[k] == x)
+      m->writes.flush[k] = NULL;
+  if (ok && m->writes.flushed < x->start)
+    m->writes.flushed = x->start;
   a->look = true;
 }

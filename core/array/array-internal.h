@@ -291,42 +291,70 @@ struct overdue {
   bool mute;         /* it does not say that */
 };
 
-struct array_member {
-  struct overdue overdue;
-  struct clear_member clear;
-  uint64_t round;    /* the newest that its disk has noted */
-  uint64_t heard;    /* in which step it has last said so, since it was lost */
-  bool asked_round;  /* it is being asked that, or to note a newer one, ... */
+/* Is there a connection to the member? */
+enum connection {
+  CONNECTION_UP,
+  CONNECTION_LOST,
+  CONNECTION_BACK, /* there is one again, to be used after the next commit */
+};
+
+/* The loss of a member, while its connection is not up. */
+struct member_loss {
+  bool reported;  /* weftd has a report of it, or needs none */
+  bool answers;   /* the member answers, but with errors */
+  bool lapsed;    /* the member may lack what was not flushed */
+  uint64_t reach; /* as array_back says, the least since it last came back */
+};
+
+/* The rounds that a member's disk has noted (array-round.c). */
+struct member_rounds {
+  uint64_t newest;
+  uint64_t heard; /* the step in which it has last said so, since it was lost */
+  bool asking;    /* it is being asked that, or to note a newer one, ... */
   uint64_t asked_ns; /* ... since then */
   /* Its disk had no more than this round when it was asked, the newest first. */
   struct {
     uint64_t round, ns;
   } noted[NOTED_MAX];
+};
+
+/* How far the writes to a member are stable.  Each is known by its event. */
+struct member_writes {
+  uint64_t loose;   /* the last that was answered before it was stable */
+  uint64_t flushed; /* all up to this one are stable */
+  uint64_t last_ns; /* when the last was answered; 0: none was */
+  struct aio *flush[FLUSHES_MAX]; /* those on their way */
+};
+
+/* May we still write?  The member is asked (array-witness.c). */
+struct member_witness {
+  struct aio *asked; /* the question that is on its way */
+  uint64_t event;    /* we might, when it was asked at this event */
+};
+
+/* Requests that the next piece may join, while a->plan is this. */
+struct member_open {
+  struct aio *io[2]; /* of data, and of images */
+  uint64_t plan;
+};
+
+struct array_member {
   enum member_state state; /* as committed */
-  bool differs;   /* it was given back, and its copies may differ from others */
-  bool lost;      /* there is no connection to it */
-  bool told;      /* weftd has a report of its loss, or needs none */
-  bool fresh;     /* there is a connection again, to be used after the
-                     next commit */
-  bool counts;    /* writes and FLUSH need it: it is in-sync, or to be so in the
-                  epoch that is prepared */
-  bool lapsed;    /* with `fresh`: it may lack what was not flushed */
-  bool answers;   /* with `lost`: it answers, but with errors */
-  uint64_t reach; /* as array_back says, the least since it last came back */
+  bool counts;             /* writes and FLUSH need it: it is in-sync, or to be
+                              so in the epoch that is prepared */
+  enum connection connection;
+  struct member_loss loss;
   unsigned returned; /* a->commits when it last came back, perhaps without
                         what was not flushed */
-  bool mixed;        /* the image buffer may have copies of its data, too */
-  uint64_t loose; /* the event of its last write that was answered before it was
-                        stable */
-  uint64_t flushed;  /* all writes up to this event are stable */
-  uint64_t wrote_ns; /* when its last write was answered; 0: none was */
-  struct aio *flush[FLUSHES_MAX]; /* those on their way */
-  struct aio *witness; /* asked whether we still may write (array-witness.c) */
-  uint64_t witnessed;  /* we might, when it was asked at this event */
+  bool differs; /* it was given back, and its copies may differ from others */
+  bool mixed;   /* the image buffer may have copies of its data, too */
+  struct member_rounds rounds;
+  struct member_writes writes;
+  struct member_witness witness;
+  struct member_open open;
   struct piece_queue draining;
-  struct aio *open[2]; /* IOs of data and of images that the next piece may
-                          join ... */
-  uint64_t open_plan;  /* ... while a->plan is this */
+  struct overdue overdue;
+  struct clear_member clear;
 };
 
 /* The epoch that weftd has prepared (array-join.c). */
@@ -429,11 +457,18 @@ member_in_sync (const struct array *a, unsigned member)
   return a->member[member].state == MEMBER_IN_SYNC;
 }
 
+/* Is there no connection to the member that may be used? */
+static inline bool
+member_is_lost (const struct array *a, unsigned member)
+{
+  return a->member[member].connection != CONNECTION_UP;
+}
+
 /* Can the member be read now? */
 static inline bool
 member_readable (const struct array *a, unsigned member)
 {
-  return member_in_sync (a, member) && !a->member[member].lost;
+  return member_in_sync (a, member) && !member_is_lost (a, member);
 }
 
 /* Do writes and FLUSH need the member, and wait for it when it is lost? */
@@ -454,7 +489,8 @@ state_takes_part (enum member_state state)
 static inline bool
 member_reachable (const struct array *a, unsigned member)
 {
-  return state_takes_part (a->member[member].state) && !a->member[member].lost;
+  return state_takes_part (a->member[member].state) &&
+         !member_is_lost (a, member);
 }
 
 /* Does the member get a copy of what is written for which nobody waits? */
@@ -571,6 +607,8 @@ void member_lost (struct array *a, unsigned member, const char *fmt, ...)
   __attribute__ ((format (printf, 3, 4)));
 /* As member_lost, but without a notice (yet). */
 void member_lose (struct array *a, unsigned member);
+/* If the connection is back, it is not used: it is lost again. */
+void member_forget_back (struct array *a, unsigned member);
 void member_tell (struct array *a, unsigned member, const char *fmt, ...)
   __attribute__ ((format (printf, 3, 4)));
 /* Find out again which members count. */

@@ -52,7 +52,7 @@ join_prepare (struct array *a, uint64_t epoch, const enum member_state states[])
         member_lose (a, i);
     }
     /* It was to go out by the older change, and is to stay by this one. */
-    else if (m->lost && !m->told)
+    else if (member_is_lost (a, i) && !m->loss.reported)
       member_tell (a, i, "there is no connection to it");
   }
   member_count (a);
@@ -126,9 +126,9 @@ flushed (struct array *a)
 
     if (!stays (a, i))
       continue;
-    all &= !m->lost && m->flushed >= a->next.start &&
-           m->round >= a->round.given;
-    if (!m->lost && m->flushed < a->next.start)
+    all &= !member_is_lost (a, i) && m->writes.flushed >= a->next.start &&
+           m->rounds.newest >= a->round.given;
+    if (!member_is_lost (a, i) && m->writes.flushed < a->next.start)
       flush_want (a, i, a->next.start);
   }
   return all;

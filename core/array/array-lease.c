@@ -257,8 +257,8 @@ take (struct array *a, const struct array_range *ranges, unsigned count,
   if (!any || array_pinned (a))
     return;
   for (unsigned i = 0; i < a->layout->members; i++) {
-    a->member[i].loose = a->former->wrote[i] = ++a->event;
-    a->member[i].wrote_ns = a->now_ns;
+    a->member[i].writes.loose = a->former->wrote[i] = ++a->event;
+    a->member[i].writes.last_ns = a->now_ns;
   }
   round_touch (a);
 }

@@ -1,6 +1,6 @@
 /* array-member.c: the changes by a member's failure.
  *
- * A failure is first only known to us: `lost`. The member gets no more
+ * A failure is first only known to us: CONNECTION_LOST. The member gets no more
  * requests, weftd gets a report, and requests that need the member wait
  * (stalled pieces, images of the member, FLUSHes). When weftd has recorded the
  * loss, array_commit says so (array-epoch.c).
@@ -37,7 +37,7 @@ needs (const struct array *a, const struct req *q, unsigned member)
   const struct piece *p;
 
   if (q->need)
-    return q->need[member] > a->member[member].flushed;
+    return q->need[member] > a->member[member].writes.flushed;
   TAILQ_FOREACH (p, &q->pieces, link)
     for (unsigned c = 0; c < p->at.copies; c++)
       if (p->at.copy[c].member == member && p->started &&
@@ -69,9 +69,9 @@ tell (struct array *a, unsigned member, const char *fmt, va_list args)
   struct array_notice *notice = member_notice_new (a, NOTICE_LOST, member);
 
   vsnprintf (notice->reason, sizeof notice->reason, fmt, args);
-  notice->answers = a->member[member].answers;
+  notice->answers = a->member[member].loss.answers;
   notice->waited_ms = waited_ns (a, member) / NS_PER_MS;
-  a->member[member].told = true;
+  a->member[member].loss.reported = true;
 }
 
 void
@@ -91,7 +91,7 @@ sort_images (struct array *a, unsigned member)
   const struct array_member *m = &a->member[member];
 
   if (member_reachable (a, member) || m->counts)
-    images_pause (a->images, member, m->lost);
+    images_pause (a->images, member, member_is_lost (a, member));
   else
     images_drop (a->images, member);
 }
@@ -101,12 +101,12 @@ member_lose (struct array *a, unsigned member)
 {
   struct array_member *m = &a->member[member];
 
-  m->lost = true;
+  m->connection = CONNECTION_LOST;
   /* When it is back its joining has begun again, without the round, or its disk
    * may be an old copy.
    */
-  m->round = m->heard = 0;
-  m->told = m->fresh = false;
+  m->rounds.newest = m->rounds.heard = 0;
+  m->loss.reported = false;
   a->degraded = true;
   sort_images (a, member);
   aio_orphan (a, member);
@@ -114,11 +114,20 @@ member_lose (struct array *a, unsigned member)
 }
 
 void
+member_forget_back (struct array *a, unsigned member)
+{
+  struct array_member *m = &a->member[member];
+
+  if (m->connection == CONNECTION_BACK)
+    m->connection = CONNECTION_LOST;
+}
+
+void
 member_lost (struct array *a, unsigned member, const char *fmt, ...)
 {
   va_list args;
 
-  a->member[member].fresh = false;
+  member_forget_back (a, member);
   if (a->stopped || !member_reachable (a, member))
     return;
   member_lose (a, member);
@@ -143,9 +152,9 @@ member_count (struct array *a)
     if (m->counts != counted)
       images_background (a->images, i, !m->counts);
     if (m->counts && !counted)
-      m->loose = ++a->event;
+      m->writes.loose = ++a->event;
     if (!m->counts || !counted)
-      m->round = m->heard = 0;
+      m->rounds.newest = m->rounds.heard = 0;
     a->degraded |= !member_readable (a, i);
     a->clear.differs |= m->differs;
     sort_images (a, i);

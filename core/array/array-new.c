@@ -116,12 +116,14 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   for (unsigned i = 0; i < a->layout->members; i++) {
     TAILQ_INIT (&a->member[i].draining);
     a->member[i].state = config->states[i];
-    a->member[i].reach = UINT64_MAX;
-    a->member[i].lost = a->member[i].told = !state_takes_part (
-      config->states[i]);
+    a->member[i].loss.reach = UINT64_MAX;
+    if (!state_takes_part (config->states[i])) {
+      a->member[i].connection = CONNECTION_LOST;
+      a->member[i].loss.reported = true;
+    }
     a->member[i].counts = true;
     /* The first FLUSH goes to every member. */
-    a->member[i].loose = 1;
+    a->member[i].writes.loose = 1;
     timing_forget (a, i);
   }
   lease_init (a);

@@ -117,7 +117,7 @@ refused_tick (struct array *a)
     if (!x || x->refused_ns + REFUSED_PATIENCE_NS > a->now_ns ||
         !can_spare (a, i))
       continue;
-    a->member[i].answers = true;
+    a->member[i].loss.answers = true;
     member_lost (a, i, "it refuses a %s request of %llu bytes at %llu: %s",
                  aio_name (x->io.kind), (unsigned long long) x->io.length,
                  (unsigned long long) x->io.offset, strerror (x->refusal));

@@ -94,15 +94,15 @@ round_init (struct array *a)
   r->begun = a->config.round;
   for (unsigned i = 0; i < a->layout->members; i++)
     if (a->member[i].counts) {
-      a->member[i].round = a->config.member_round[i];
-      if (a->member[i].round > r->begun)
-        r->begun = a->member[i].round;
+      a->member[i].rounds.newest = a->config.member_round[i];
+      if (a->member[i].rounds.newest > r->begun)
+        r->begun = a->member[i].rounds.newest;
     }
   r->number = r->given = r->begun;
   r->highest = r->begun - (r->begun > 0);
   for (unsigned i = 0; i < a->layout->members; i++)
     if (a->member[i].counts)
-      a->member[i].heard = r->begun; /* the first one asks for nothing */
+      a->member[i].rounds.heard = r->begun; /* the first one asks for nothing */
     else if (!state_takes_part (a->member[i].state))
       round_outrun (a);
   a->look = true;
@@ -163,17 +163,17 @@ round_reaches (const struct array *a, unsigned member)
 {
   const struct array_member *m = &a->member[member];
 
-  if (!a->round.on || m->wrote_ns == 0 || m->reach == UINT64_MAX)
+  if (!a->round.on || m->writes.last_ns == 0 || m->loss.reach == UINT64_MAX)
     return true;
   for (unsigned i = 0; i < NOTED_MAX; i++)
-    if (m->noted[i].round < m->reach)
-      return late (m->noted[i].ns, m->wrote_ns);
+    if (m->rounds.noted[i].round < m->loss.reach)
+      return late (m->rounds.noted[i].ns, m->writes.last_ns);
   return false;
 }
 
 /* Its disk had no more than this round then. */
 static void
-note (struct array_member *m, uint64_t round, uint64_t ns)
+note (struct member_rounds *m, uint64_t round, uint64_t ns)
 {
   if (m->noted[0].round < round) /* else this one says more than the last */
     memmove (m->noted + 1, m->noted, (NOTED_MAX - 1) * sizeof m->noted[0]);
@@ -226,14 +226,14 @@ unheard (const struct array *a, unsigned member)
   const struct round *r = &a->round;
 
   return r->shared && r->complete < r->begun && member_counts (a, member) &&
-         a->member[member].heard < r->begun;
+         a->member[member].rounds.heard < r->begun;
 }
 
 /* Must it yet be given this round? */
 static bool
 lacks (const struct array *a, unsigned member, uint64_t round)
 {
-  return member_counts (a, member) && a->member[member].round < round;
+  return member_counts (a, member) && a->member[member].rounds.newest < round;
 }
 
 /* Ask it to note this round, or, with 0, what it has noted, unless that can't be or
@@ -245,7 +245,7 @@ ask (struct array *a, unsigned member, uint64_t round)
   struct batch_record record = { .kind = BATCH_ROUND, .length = round };
   struct aio *x;
 
-  if (!member_reachable (a, member) || a->member[member].asked_round)
+  if (!member_reachable (a, member) || a->member[member].rounds.asking)
     return;
   x = aio_new (a, FOR_ROUND, round ? IO_BATCH : IO_ROUND, member);
   x->start = round ? round : a->round.begun;
@@ -253,8 +253,8 @@ ask (struct array *a, unsigned member, uint64_t round)
   x->io.buf = alloc_zeroed (x->io.length);
   if (round)
     batch_encode (&record, 1, x->io.buf);
-  a->member[member].asked_round = true;
-  a->member[member].asked_ns = a->now_ns;
+  a->member[member].rounds.asking = true;
+  a->member[member].rounds.asked_ns = a->now_ns;
   aio_send (a, x);
 }
 
@@ -353,7 +353,7 @@ round_look (struct array *a)
       r->highest = r->number;
     r->number = 0;
     for (unsigned i = 0; i < a->layout->members && !r->shared; i++)
-      note (&a->member[i], r->highest, r->begun_ns);
+      note (&a->member[i].rounds, r->highest, r->begun_ns);
   }
 }
 
@@ -364,7 +364,7 @@ round_answered (struct array *a, struct aio *x, bool ok)
 
   uint64_t round = x->start;
 
-  m->asked_round = false;
+  m->rounds.asking = false;
   if (ok && x->io.kind == IO_ROUND) {
     round = get_le64 (x->io.buf);
     if (round > a->round.given + AHEAD_MAX) { /* others would refuse it */
@@ -376,14 +376,14 @@ round_answered (struct array *a, struct aio *x, bool ok)
     }
   }
   if (ok && x->io.kind == IO_ROUND) {
-    m->heard = x->start;
+    m->rounds.heard = x->start;
     if (round >= a->round.since) /* else it has forgotten them all, to join */
-      note (m, round, m->asked_ns);
+      note (&m->rounds, round, m->rounds.asked_ns);
     if (a->round.highest < round)
       a->round.highest = round;
   }
-  if (ok && m->round < round)
-    m->round = round;
+  if (ok && m->rounds.newest < round)
+    m->rounds.newest = round;
   free (x->io.buf);
   a->look = true;
 }

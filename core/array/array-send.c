@@ -86,10 +86,10 @@ send_piece (struct array *a, struct piece *p, enum array_io_kind kind,
             unsigned copy, unsigned flags)
 {
   struct array_member *m = &a->member[p->at.copy[copy].member];
-  struct aio *x = m->open[copy > 0];
+  struct aio *x = m->open.io[copy > 0];
 
   piece_move (a, p, PIECE_IO);
-  if (x && m->open_plan == a->plan && can_join (a, x, p, kind, copy, flags)) {
+  if (x && m->open.plan == a->plan && can_join (a, x, p, kind, copy, flags)) {
     add_piece (x, p);
     if (kind != IO_READ)
       clear_touch_range (a, x->io.member, p->at.copy[copy].offset,
@@ -104,10 +104,10 @@ send_piece (struct array *a, struct piece *p, enum array_io_kind kind,
     x->io.buf = piece_buf (p);
   add_piece (x, p);
   send_data (a, x);
-  if (m->open_plan != a->plan)
-    m->open[0] = m->open[1] = NULL;
-  m->open[copy > 0] = x;
-  m->open_plan = a->plan;
+  if (m->open.plan != a->plan)
+    m->open.io[0] = m->open.io[1] = NULL;
+  m->open.io[copy > 0] = x;
+  m->open.plan = a->plan;
 }
 
 /* Write a piece that was read back to the copy that could not be read. */

@@ -32,7 +32,7 @@ ask (struct array *a, unsigned member)
   struct aio *x = aio_sign (a, FOR_WITNESS, member);
 
   x->start = ++a->event;
-  a->member[member].witness = x;
+  a->member[member].witness.asked = x;
   aio_send (a, x);
 }
 
@@ -50,10 +50,10 @@ witness_all (struct array *a, struct piece *p, unsigned copy)
     unsigned member = p->at.copy[c].member;
     const struct array_member *m = &a->member[member];
 
-    if (c == copy || !member_counts (a, member) || m->witnessed > q->begun)
+    if (c == copy || !member_counts (a, member) || m->witness.event > q->begun)
       continue;
     may = false;
-    if (member_reachable (a, member) && !m->witness)
+    if (member_reachable (a, member) && !m->witness.asked)
       ask (a, member);
   }
   return may;
@@ -65,9 +65,9 @@ witness_answered (struct array *a, struct aio *x, bool ok)
   struct array_member *m = &a->member[x->io.member];
 
   free (x->io.buf);
-  if (m->witness == x)
-    m->witness = NULL;
-  if (ok && m->witnessed < x->start)
-    m->witnessed = x->start;
+  if (m->witness.asked == x)
+    m->witness.asked = NULL;
+  if (ok && m->witness.event < x->start)
+    m->witness.event = x->start;
   pieces_go_on (a, &a->stalled);
 }

@@ -72,7 +72,7 @@ mutant flush-drains-all-but-the-last sim 'images*.c' \
 mutant flush-waits-for-the-images-of-others test-array array-flush.c \
   'images_drained_of (a->images, i, q->mark)' 'images_drained (a->images, q->mark)'
 mutant flush-is-not-shared test-array array-flush.c \
-  'else if (m->flush[k]->start >= event)' 'else if (0)'
+  'else if (m->writes.flush[k]->start >= event)' 'else if (0)'
 mutant flush-waits-for-the-last-one test-array array-internal.h \
   '#define FLUSHES_MAX 2' '#define FLUSHES_MAX 1'
 mutant flushes-without-bound test-array array-internal.h \
@@ -80,19 +80,21 @@ mutant flushes-without-bound test-array array-internal.h \
 mutant image-is-flushed-in-a-second-step test-array array-send.c \
   'run->fua || flush_rides (a, run->member)' 'run->fua'
 mutant image-is-stable-beside-others-that-are-not test-array array-flush.c \
-  'a->degraded || m->loose > flushed || !images_last (a->images, member)' \
-  'a->degraded || !images_last (a->images, member)'
+  'a->degraded || m->writes.loose > flushed ||
+      !images_last' \
+  'a->degraded || !images_last'
 mutant each-of-many-images-is-stable test-array array-flush.c \
-  'a->degraded || m->loose > flushed || !images_last (a->images, member)' \
-  'a->degraded || m->loose > flushed'
+  'm->writes.loose > flushed ||
+      !images_last (a->images, member)' \
+  'm->writes.loose > flushed'
 mutant image-is-stable-where-that-may-take-long test-array-loss array-flush.c \
-  'a->degraded || m->loose > flushed' 'm->loose > flushed'
+  'a->degraded || m->writes.loose > flushed' 'm->writes.loose > flushed'
 mutant image-is-stable-by-its-answer sim array-answer.c \
   'if (!(io->flags & ARRAY_FUA))' 'if (x->purpose != FOR_IMAGES)'
 mutant flush-shares-one-begun-too-early sim array-flush.c \
-  'm->flushed = x->start;' 'm->flushed = a->event;'
+  'm->writes.flushed = x->start;' 'm->writes.flushed = a->event;'
 mutant flush-that-failed-counts sim array-flush.c \
-  'if (ok && m->flushed < x->start)' 'if (m->flushed < x->start)'
+  'if (ok && m->writes.flushed < x->start)' 'if (m->writes.flushed < x->start)'
 mutant failed-flush-is-tried-again sim array-answer.c \
   'if (error == 0 || refused_for_now (a, x, error) ||' \
   'if (error == 0 || x->io.kind == IO_FLUSH ||'
@@ -164,7 +166,7 @@ mutant member-that-goes-is-asked test-array-join array-epoch.c \
   '    if (going)' '    if (0)'
 mutant member-that-goes-and-stays-is-not-told test-array-join array-epoch.c \
   'if (going)
-      m->told = false;' 'if (going)
+      m->loss.reported = false;' 'if (going)
       ;'
 mutant copy-that-went-is-counted test-array-join array-epoch.c \
   '    forget_written (a, member);
@@ -187,9 +189,9 @@ mutant bits-fall-beside-a-third-copy test-array-join array-epoch.c \
 mutant copy-that-kept-all-is-back-without-it "test-array-flush sim" array-epoch.c \
   '(!lapsed || !unflushed' '(!unflushed'
 mutant lapse-is-forgotten-by-a-later-start test-array-flush array-epoch.c \
-  'm->lapsed |= m->lost && !kept;' 'm->lapsed = m->lost && !kept;'
+  'm->loss.lapsed |= !kept;' 'm->loss.lapsed = !kept;'
 mutant disk-that-failed-has-kept-all test-array-flush array-answer.c \
-  'm->lapsed |= m->answers && !a->config.service &&' 'm->lapsed |= 0 &&'
+  'm->loss.lapsed |= m->loss.answers && !a->config.service &&' 'm->loss.lapsed |= 0 &&'
 
 mutant bits-of-a-late-third-copy-stay test-array-join array.c \
   '(a->layout->copies > 2 && layout' '(a->layout->copies > 99 && layout'
@@ -226,14 +228,14 @@ mutant reader-reads-before-older-writes-arrive test-array-join array-internal.h 
 mutant replaced-writer-reads-what-is-old "test-array-witness sim-cluster" \
   array-witness.c '  if (!witness_needed (a, q))' '  if (1)'
 mutant witness-of-an-earlier-read test-array-witness \
-  array-witness.c 'm->witnessed > q->begun' 'm->witnessed'
+  array-witness.c 'm->witness.event > q->begun' 'm->witness.event'
 mutant fenced-witness-counts test-array-witness array-witness.c \
-  'if (ok && m->witnessed' 'if (m->witnessed'
+  'if (ok && m->witness.event' 'if (m->witness.event'
 mutant one-witness-is-enough test-array-witness array-witness.c \
-  'member_reachable (a, member) && !m->witness)' \
+  'member_reachable (a, member) && !m->witness.asked)' \
   '!member_reachable (a, member))
       may = true;
-    else if (!m->witness)'
+    else if (!m->witness.asked)'
 mutant extents-without-witness test-array-witness array-extents.c \
   'witness_needed (a, q) || ' ''
 mutant witness-that-is-out-is-waited-for test-array-witness array-witness.c \
@@ -334,9 +336,9 @@ mutant round-of-another-session-counts test-array-round array-round.c \
 mutant copy-of-a-standstill-is-the-disk test-array-round array-epoch.c \
   'if (!aged && ' 'if ('
 mutant known-process-is-another test-array-round array-round.c \
-  'm->wrote_ns == 0 || m->reach == UINT64_MAX)' 'm->wrote_ns == 0)'
+  'm->writes.last_ns == 0 || m->loss.reach == UINT64_MAX)' 'm->writes.last_ns == 0)'
 mutant round-before-vouches-as-the-last test-array-round array-round.c \
-  'if (m->noted[i].round < m->reach)' 'if (m->noted[i].round <= m->reach)'
+  'if (m->rounds.noted[i].round < m->loss.reach)' 'if (m->rounds.noted[i].round <= m->loss.reach)'
 mutant round-under-way-vouches-for-nothing test-array-round array-round.c \
   'for (unsigned i = 0; i < NOTED_MAX; i++)' \
   'for (unsigned i = 1; i < NOTED_MAX; i++)'
@@ -360,15 +362,15 @@ mutant join-uncovered test-array-round array-join.c \
   '      round = a->round.target;' '      round = 0;'
 mutant join-without-the-round test-array-round array-join.c \
   '&&
-           m->round >= a->round.given;' ';'
+           m->rounds.newest >= a->round.given;' ';'
 mutant joiner-keeps-a-round test-array-round array-member.c \
   '    if (!m->counts || !counted)
-      m->round = m->heard = 0;
+      m->rounds.newest = m->rounds.heard = 0;
 ' ''
 
 # Several writers.
 mutant step-gives-without-asking test-array-round array-round.c \
-  'a->member[member].heard < r->begun;' '0;'
+  'a->member[member].rounds.heard < r->begun;' '0;'
 mutant step-goes-by-its-own-number test-array-round array-round.c \
   '    if (a->round.highest < round)
       a->round.highest = round;
@@ -378,16 +380,16 @@ mutant step-does-not-wait-for-an-answer test-array-round array-round.c \
 mutant step-skips-the-highest test-array-round array-round.c \
   '(!r->shared || r->complete == r->begun || all_have (a, r->highest)) &&' ''
 mutant step-keeps-the-answer-of-who-was-lost test-array-round array-member.c \
-  '  m->round = m->heard = 0;
-  m->told' '  m->round = 0;
-  m->told'
+  '  m->rounds.newest = m->rounds.heard = 0;
+  m->loss.reported' '  m->rounds.newest = 0;
+  m->loss.reported'
 mutant step-lets-a-joiner-wait-for-who-goes test-array-round array-round.c \
   'have = all_have (a, r->given);' 'have = !heard || all_have (a, r->given);'
 mutant answer-tells-when-it-came test-array-round array-round.c \
-  'note (m, round, m->asked_ns);' 'note (m, round, a->now_ns);'
+  'note (&m->rounds, round, m->rounds.asked_ns);' 'note (&m->rounds, round, a->now_ns);'
 mutant answer-of-another-tells-the-time test-array-round array-round.c \
-  'note (m, round, m->asked_ns);' 'for (unsigned i = 0; i < a->layout->members; i++)
-      note (&a->member[i], round, m->asked_ns);'
+  'note (&m->rounds, round, m->rounds.asked_ns);' 'for (unsigned i = 0; i < a->layout->members; i++)
+      note (&a->member[i].rounds, round, m->rounds.asked_ns);'
 mutant answer-of-who-has-just-joined-tells-the-time test-array-round array-round.c \
   'if (round >= a->round.since)' 'if (1)'
 mutant answer-before-is-forgotten test-array-round array-round.c \
@@ -463,7 +465,7 @@ mutant synced-image-counts-as-service test-array-loss array-timing.c \
 
 # The one member serves the array to several hosts.
 mutant flush-of-one-host test-array-flush array-flush.c \
-  'a->member[i].loose = ++a->event;' ';'
+  'a->member[i].writes.loose = ++a->event;' ';'
 mutant server-that-tells-is-lost test-array-flush array-answer.c \
   'a->config.service && io->kind == IO_FLUSH && error == EIO' '0'
 mutant server-tells-nobody test-array-flush array-answer.c \
@@ -472,9 +474,9 @@ mutant only-who-wrote-is-told test-array-flush array-flush.c \
   '  flush_gone (a, member);
   fail_all (a);' '  flush_gone (a, member);'
 mutant error-of-a-server-is-a-loss test-array-flush array-answer.c \
-  'm->answers && !a->config.service &&' 'm->answers &&'
+  'm->loss.answers && !a->config.service &&' 'm->loss.answers &&'
 mutant reach-of-a-return-in-vain-is-forgotten test-array-round array-epoch.c \
-  'if (reach < m->reach)' 'if (1)'
+  'if (reach < m->loss.reach)' 'if (1)'
 
 mutant image-that-was-only-tried-is-answered test-array-part array-read.c \
   '    else if (only_reads (a, p) && p->bad) {' '    else if (0) {'
@@ -504,10 +506,10 @@ mutant lease-left-by-who-was-stopped test-array-lease array-lease.c \
     return;' '  struct leaving *g, *next;
 '
 mutant lease-granted-without-flush test-array-lease array-lease.c \
-  'a->member[i].loose = a->former->wrote[i] = ++a->event' ''
+  'a->member[i].writes.loose = a->former->wrote[i] = ++a->event' ''
 mutant lease-granted-and-loss-untold test-array-lease array-lease.c \
-  'a->member[i].loose = a->former->wrote[i] = ++a->event' \
-  'a->member[i].loose = ++a->event'
+  'a->member[i].writes.loose = a->former->wrote[i] = ++a->event' \
+  'a->member[i].writes.loose = ++a->event'
 mutant lease-settles "test-array-lease test-array-part" array-clear.c \
   'a->clear.settle && !a->config.leases ?' 'a->clear.settle ?'
 mutant leaseless-read-as-a-writer "test-array-lease test-array-lessees" array-internal.h \
@@ -587,7 +589,7 @@ mutant refused-last-copy-is-given-up "test-array-refused sim" array-refused.c \
 mutant refused-by-all-one-is-given-up test-array-refused array-refused.c \
   '    gone[x->io.member] = true;' '    ;'
 mutant refused-is-lost-as-by-its-line test-array-refused array-refused.c \
-  '    a->member[i].answers = true;' ''
+  '    a->member[i].loss.answers = true;' ''
 mutant refused-write-holds-reads-up test-array-refused array-read.c \
   'else if (c > 0 && !needs_no_turn (a, p))' 'else if (c > 0)'
 mutant write-fails-where-the-host-has-no-memory test-array-refused array-write.c \

@@ -34,7 +34,7 @@ mutant L5-all-bits-fall sim-crashes array-clear.c \
   'a->clear.settle && !a->config.leases ?' 'a->clear.settle ?'
 # L6: a FLUSH covers what came with leases.
 mutant L6-no-flush-of-what-came sim-cluster-leases array-lease.c \
-  'a->member[i].loose = a->former->wrote[i] = ++a->event' ''
+  'a->member[i].writes.loose = a->former->wrote[i] = ++a->event' ''
 # P22: nobody is ended at once for a member that it has lost.
 mutant P22-one-loss-ends-it sim-cluster-leases cluster-session-end.c \
   'return apart && s->apart.ms >= APART_MS' 'return apart'
