@@ -21,6 +21,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -315,16 +316,27 @@ door_gone (const struct door *d)
   return nbd_aio_is_dead (d->nbd) == 1 || nbd_aio_is_closed (d->nbd) == 1;
 }
 
+bool
+door_break_peer (struct peer *p, const char *fmt, ...)
+{
+  enum peer_state connected = PEER_CONNECTED;
+  va_list args;
+
+  if (!atomic_compare_exchange_strong (&p->state, &connected, PEER_BREAKING))
+    return false;
+  va_start (args, fmt);
+  vsnprintf (p->reason, sizeof p->reason, fmt, args);
+  va_end (args);
+  atomic_store (&p->state, PEER_BROKEN);
+  return true;
+}
+
 /* A door is dead; `reason` is kept when it is the peer's first. */
 static void
 door_dead (struct peer *p, struct door *d, const char *reason)
 {
   atomic_store (&d->dead, true);
-  /* Both doors may die at once, in two threads. */
-  if (!atomic_flag_test_and_set (&p->reason_taken)) {
-    snprintf (p->reason, sizeof p->reason, "its connection broke: %s", reason);
-    atomic_store (&p->broken, true);
-  }
+  door_break_peer (p, "its connection broke: %s", reason);
 }
 
 /*----- Commands -----*/

@@ -46,6 +46,12 @@ void door_close (struct door *d);
 /* For doors that can't write zeroes by themselves; false: no memory. */
 bool door_zeroes (void);
 
+/* The peer is broken, for this reason, unless another thread has said so before.  True: none
+ * had.
+ */
+bool door_break_peer (struct peer *p, const char *fmt, ...)
+  __attribute__ ((format (printf, 2, 3)));
+
 /* As peer_send. */
 bool door_send (struct door *d, struct peer_io *pio);
 

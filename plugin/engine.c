@@ -190,7 +190,7 @@ turn_send (struct turn *t, struct peer_io *pio)
 static void
 report_broken (struct engine *e, struct peer *p, int error, uint64_t now)
 {
-  bool broken = p && atomic_load (&p->broken);
+  bool broken = p && atomic_load (&p->state) == PEER_BROKEN;
 
   if (p == NULL || p->reported || (!broken && error != ENOTCONN))
     return;

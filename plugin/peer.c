@@ -297,13 +297,9 @@ peer_swallowed (struct peer *p)
   for (unsigned d = 0; d < p->doors_count && !any; d++)
     any = p->doors[d].fd >= 0 && !atomic_load (&p->doors[d].dead) &&
           blackhole_swallows (p->doors[d].fd);
-  if (!any || atomic_flag_test_and_set (&p->reason_taken))
-    return false;
-  snprintf (p->reason, sizeof p->reason,
-            "it does not acknowledge packets; if it is alive, check whether "
-            "the network drops large packets (MTU)");
-  atomic_store (&p->broken, true);
-  return true;
+  return any && door_break_peer (
+                  p, "it does not acknowledge packets; if it is alive, "
+                     "check whether the network drops large packets (MTU)");
 }
 
 void

@@ -41,6 +41,15 @@ struct peer_io {
 enum { BATCH_REST, BATCH_SIGNS, PEER_BATCH_DOORS };
 #define PEER_DOORS_MAX (PEER_DATA_DOORS + PEER_BATCH_DOORS)
 
+/* The connection to the member, which is all doors together.  The first thread that finds a
+ * door dead gives the reason.
+ */
+enum peer_state {
+  PEER_CONNECTED,
+  PEER_BREAKING, /* a thread is writing the reason */
+  PEER_BROKEN,   /* the reason is there */
+};
+
 struct peer {
   unsigned member;
   char *label;                       /* "member m0 (nbd://...)", for people */
@@ -49,13 +58,12 @@ struct peer {
   atomic_uint answers;       /* of all doors so far */
   uint64_t size;             /* bytes of the data door */
   _Atomic uint64_t heard_ns; /* when bytes have come last, by any door */
-  atomic_bool broken;        /* a door is dead; reason is set before */
-  atomic_flag reason_taken;
+  _Atomic (enum peer_state) state;
+  char reason[120];    /* PEER_BROKEN: why */
   int64_t flushing;    /* the FLUSH of peer_flush; 0: none */
   bool reported;       /* the array engine knows; under the engine's lock */
   unsigned ios;        /* that are not back yet; under the engine's lock */
   atomic_uint senders; /* I/O that threads are about to send */
-  char reason[120];
   /* Takes an I/O that is finished.  Called with the handle locked: it must
    * not call anything of this file.
    */
