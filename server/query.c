@@ -12,6 +12,7 @@
 #include "alloc.h"
 #include "base/bounds.h"
 #include "base/name.h"
+#include "common/characters.h"
 #include "fields.h"
 #include "query.h"
 #include "routes.h"
@@ -117,7 +118,7 @@ take_value (const char *name, enum query_parameter parameter, const char *text,
     strcpy (q->severity, text);
     return true;
   case QUERY_TEXT:
-    characters = text_characters (text);
+    characters = characters_count (text);
     if (characters == 0 || characters > QUERY_TEXT_MAX)
       return refuse (problem, name,
                      "parameter text must have 1 to %d characters",

@@ -14,6 +14,7 @@
 #include <openssl/crypto.h>
 
 #include "alloc.h"
+#include "common/characters.h"
 #include "common/clock.h"
 #include "auth-limit.h"
 #include "auth-request.h"
@@ -38,7 +39,7 @@ void
 auth_request_password (struct fields *f, struct auth_request *a)
 {
   fields_text (f, "password", a->password, sizeof a->password);
-  if (!f->failed && text_characters (a->password) < PASSWORD_CHARACTERS_MIN)
+  if (!f->failed && characters_count (a->password) < PASSWORD_CHARACTERS_MIN)
     fields_fail (f, "password",
                  "field password must have at least %d characters",
                  PASSWORD_CHARACTERS_MIN);

@@ -35,17 +35,6 @@ text_hex_print (const uint8_t *bytes, size_t count, char *text)
   *put_hex (text, bytes, count) = '\0';
 }
 
-/* All bytes but those that continue a character. */
-size_t
-text_characters (const char *text)
-{
-  size_t n = 0;
-
-  for (; *text; text++)
-    n += ((unsigned char) *text & 0xc0) != 0x80;
-  return n;
-}
-
 json_t *
 text_uuid (const uint8_t uuid[16])
 {

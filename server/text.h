@@ -21,8 +21,6 @@ bool text_refuse (struct refusal *r, int status, const char *field,
   __attribute__ ((format (printf, 5, 6)));
 /* 2 * count digits, and the end of the text. */
 void text_hex_print (const uint8_t *bytes, size_t count, char *text);
-/* How many characters of UTF-8 it has. */
-size_t text_characters (const char *text);
 json_t *text_uuid (const uint8_t uuid[16]);
 json_t *text_uuid_or_null (const uint8_t uuid[16]); /* null when zero */
 json_t *text_hex (const uint8_t *bytes, size_t count);

@@ -10,6 +10,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "common/characters.h"
 #include "common/strike.h"
 #include "output.h"
 
@@ -188,24 +189,13 @@ output_table_cells (struct table *t, const json_t *object, const char *keys)
   free (copy);
 }
 
-/* Columns that the text takes on a terminal: its UTF-8 characters. */
-static size_t
-text_width (const char *text)
-{
-  size_t n = 0;
-
-  for (; *text; text++)
-    n += ((unsigned char) *text & 0xc0) != 0x80;
-  return n;
-}
-
 void
 output_table_print (struct table *t, unsigned indent)
 {
   size_t *widths = need (calloc (t->columns, sizeof *widths));
 
   for (size_t i = 0; i < t->cells; i++) {
-    size_t w = text_width (t->cell[i]);
+    size_t w = characters_count (t->cell[i]);
 
     if (w > widths[i % t->columns])
       widths[i % t->columns] = w;
@@ -215,7 +205,7 @@ output_table_print (struct table *t, unsigned indent)
     bool last = c + 1 == t->columns;
     bool state = i >= t->columns && t->flags[c] == '!';
     const char *text = t->cell[i];
-    int pad = (int) (widths[c] - text_width (text));
+    int pad = (int) (widths[c] - characters_count (text));
 
     if (c == 0)
       printf ("%*s", (int) indent, "");

@@ -167,6 +167,12 @@ enum cluster_disk_state {
   DISK_REMOVED,  /* the same, because the device was removed from its host */
 };
 
+static inline bool
+cluster_disk_state_failed (enum cluster_disk_state state)
+{
+  return state == DISK_FAILED || state == DISK_REMOVED;
+}
+
 /* Whose heartbeats weftd has heard since it started. */
 enum cluster_presence {
   DISK_UNHEARD, /* of no process of this disk */
@@ -285,7 +291,7 @@ cluster_disk_heard (const struct cluster_disk *d)
 static inline bool
 cluster_disk_failed (const struct cluster_disk *d)
 {
-  return d->state >= DISK_FAILED;
+  return cluster_disk_state_failed (d->state);
 }
 
 /* How fast members are rebuilt beside clients (cluster-pace.c). */

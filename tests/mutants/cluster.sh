@@ -308,8 +308,9 @@ mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-epoch.c \
   'cluster_change_stay (c, a, CHANGE_BACK, NULL);'
 mutant idle-writer-keeps-readers-out test-cluster-lost cluster-rebuild.c \
   'writer->path[m].lost = any = true;' ';'
-mutant stalled-writer-keeps-readers-out test-cluster-key cluster-rebuild.c \
-  '|| writer_stalls (c, a, m))) {' ')) {'
+mutant stalled-writer-keeps-readers-out test-cluster-key cluster-change.c \
+  'kept (a, states) &&
+         !cluster_change_stalls (c, a, states)' 'kept (a, states)'
 mutant restarted-member-is-given-back-too-soon test-cluster-key cluster-epoch.c \
   'spare_reborn (c, a, confirm);' ''
 mutant nobody-is-given-back-for-another-s-sake test-cluster-key cluster-epoch.c \
@@ -325,7 +326,7 @@ mutant unflushed-writes-go-for-a-line test-cluster-lost cluster-epoch.c \
 mutant member-behind-a-line-is-tried-beside-another test-cluster-lost cluster-epoch.c \
   'confirm[m] &= !in_vain[m];' ';'
 mutant member-behind-a-line-is-tried-before-it-goes test-cluster-lost cluster-epoch.c \
-  'is_given_up (c, a, m))' '0)'
+  'if (is_given_in_vain (a, m) &&' 'if (0 &&'
 
 # Members that come back.
 mutant spare-counts-while-the-disk-is-heard test-cluster-member cluster-rebuild.c \

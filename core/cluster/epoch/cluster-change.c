@@ -156,6 +156,18 @@ cluster_change_stalls (const struct cluster *c, const struct cluster_array *a,
 }
 
 bool
+cluster_change_can_put_out (const struct cluster *c,
+                            const struct cluster_array *a, unsigned member)
+{
+  uint8_t states[ARRAY_MEMBERS_MAX];
+
+  cluster_copies_states (a, states);
+  cluster_copies_leave_out (a, member, states);
+  return cluster_copies_kept (a, states) &&
+         !cluster_change_stalls (c, a, states);
+}
+
+bool
 cluster_change_loses_member (const struct cluster_array *a)
 {
   const char *why;

@@ -61,6 +61,12 @@ bool cluster_change_stalls (const struct cluster *c,
 bool cluster_change_stalls_by (const struct cluster_array *a,
                                const struct cluster_session *s,
                                const uint8_t states[]);
+/* Can a change begin by which this member goes out: does each byte keep a copy, and can
+ * every writer prepare itself?
+ */
+bool cluster_change_can_put_out (const struct cluster *c,
+                                 const struct cluster_array *a,
+                                 unsigned member);
 /* Does an in-sync member go out by the change under way that weftd knows to be lost: it is
  * silent, has failed, hangs, or is an old copy?
  */

@@ -224,7 +224,8 @@ take (struct cluster *c, struct cluster_disk *d,
   bool stored = take_record (c, d, hb);
   bool told = stored || restarted || !cluster_disk_heard (d) || !d->alive ||
               (d->state != hb->state &&
-               (cluster_disk_failed (d) || hb->state >= DISK_FAILED));
+               (cluster_disk_failed (d) ||
+                cluster_disk_state_failed (hb->state)));
   bool took = d->array && cluster_uuid_equal (hb->array, d->array->rec.uuid) &&
               hb->position == d->position;
   bool was_old = d->old_copy, low = cluster_room_low (d);
@@ -236,7 +237,7 @@ take (struct cluster *c, struct cluster_disk *d,
   moved = told || took != d->took_place || d->min_epoch != hb->min_epoch ||
           d->states_epoch != hb->states_epoch || d->old_copy != was_old ||
           d->join.phase != hb->join.phase || d->join.epoch != hb->join.epoch;
-  if (hb->state >= DISK_FAILED && hb->state > d->state)
+  if (cluster_disk_state_failed (hb->state) && hb->state > d->state)
     cluster_step_log (c, CLUSTER_ERROR, "disk", hb->path,
                       "Disk %.200s of node %s has failed: %s.", hb->path,
                       hb->node,
@@ -255,8 +256,9 @@ take (struct cluster *c, struct cluster_disk *d,
   told |= cluster_object_text_copy (d->reason, sizeof d->reason, hb->reason);
   cluster_object_text_copy (d->instance, sizeof d->instance, hb->instance);
   cluster_object_text_copy (d->cache, sizeof d->cache,
-                            hb->state >= DISK_FAILED ? "" : hb->cache);
-  if (hb->state >= DISK_FAILED)
+                            cluster_disk_state_failed (hb->state) ? ""
+                                                                  : hb->cache);
+  if (cluster_disk_state_failed (hb->state))
     stored |= cluster_object_text_copy (d->rec.cache, sizeof d->rec.cache, "");
   d->presence = DISK_HEARD;
   d->spoke = true;

@@ -227,7 +227,7 @@ member_refused (struct cluster *c, uint64_t op,
                          "disk %.200s of node %s is known here already, and "
                          "as another: forget it first",
                          hb->path, hb->node);
-  else if (hb->state >= DISK_FAILED)
+  else if (cluster_disk_state_failed (hb->state))
     cluster_step_refuse (
       c, op, CLUSTER_CONFLICT, "failed",
       "disk %.200s of node %s has failed (%.200s): give "

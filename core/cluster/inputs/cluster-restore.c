@@ -287,7 +287,7 @@ states_wait (const struct cluster_array *a, const struct cluster_import *order,
     if (plan->out[m])
       continue;
     plan->round = highest (plan->round, f->hb.round);
-    failed[m] = f->hb.state >= DISK_FAILED;
+    failed[m] = cluster_disk_state_failed (f->hb.state);
     plan->old[m] = f->hb.round + 2 <= f->ahead;
     late[m] = f->hb.states_epoch < plan->states_epoch;
   }

@@ -313,20 +313,6 @@ is_given_in_vain (const struct cluster_array *a, unsigned m)
          cluster_process_awaited (writer, m, d->fenced_live_ms);
 }
 
-/* It was given back in vain, and can go out: the writer's next report does that. */
-static bool
-is_given_up (const struct cluster *c, const struct cluster_array *a, unsigned m)
-{
-  uint8_t states[ARRAY_MEMBERS_MAX];
-
-  if (!is_given_in_vain (a, m))
-    return false;
-  cluster_copies_states (a, states);
-  cluster_copies_leave_out (a, m, states);
-  return cluster_copies_kept (a, states) &&
-         !cluster_change_stalls (c, a, states);
-}
-
 /* Is a member to be fenced and given back to this writer?  asked: a change for that
  * is under way; it is given up after ATTACH_MS, and begun again after a wait.
  */
@@ -338,8 +324,10 @@ give_back (struct cluster *c, const struct cluster_array *a, unsigned m,
   uint64_t *wait_ms = &writer->path[m].backoff_ms;
   const char *why;
 
-  if (!writer->path[m].lost || !cluster_member_well (a, m, &why) ||
-      is_given_up (c, a, m))
+  if (!writer->path[m].lost || !cluster_member_well (a, m, &why))
+    return false;
+  /* It goes out by the writer's next report. */
+  if (is_given_in_vain (a, m) && cluster_change_can_put_out (c, a, m))
     return false;
   if (asked && c->live_ms >= a->prepared_live_ms + ATTACH_MS) {
     *retry_live_ms = c->live_ms + RECONNECT_MS_MAX;

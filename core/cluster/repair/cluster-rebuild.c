@@ -131,20 +131,6 @@ cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
   }
 }
 
-/* Has a writer lost a member, and so cannot take part in a change?  without: a
- * member that goes out by the change, whose loss is allowed.
- */
-static bool
-writer_stalls (const struct cluster *c, const struct cluster_array *a,
-               unsigned without)
-{
-  uint8_t states[ARRAY_MEMBERS_MAX];
-
-  cluster_change_states (a, states);
-  cluster_copies_leave_out (a, without, states);
-  return cluster_change_stalls (c, a, states);
-}
-
 /* A member that the array can't do without (now) was started again, and the writer
  * has not reported that: an idle writer does not notice that a member's host has
  * lost its power.  The member is given back to the writer as if it had.
@@ -160,7 +146,7 @@ cluster_rebuild_notice (struct cluster *c, struct cluster_array *a)
   while ((writer = cluster_writer_next (a, writer)))
     for (unsigned m = 0; m < a->layout.members; m++)
       if (cluster_process_reborn (c, a, m) && !writer->path[m].lost &&
-          (!cluster_copies_can_leave_out (a, m) || writer_stalls (c, a, m))) {
+          !cluster_change_can_put_out (c, a, m)) {
         writer->path[m].lost = any = true;
         cluster_step_changed_array (c, a);
       }
@@ -229,9 +215,9 @@ cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
             : keeps_part (c, a, m)
               ? "it is silent, and has not confirmed that a session is over"
               : overdue (a->disk[m], owed, sizeof owed);
-      /* These questions come last: they take long to answer, and are rarely asked. */
-      if (why && (change->epoch || any || writer_stalls (c, a, m) ||
-                  !cluster_copies_can_leave_out (a, m)))
+      /* This question comes last: it takes long to answer, and is rarely asked. */
+      if (why &&
+          (change->epoch || any || !cluster_change_can_put_out (c, a, m)))
         why = NULL;
       if (change->epoch == 0)
         member->slow = why == words;
