@@ -271,15 +271,15 @@ auth_doubt_words (struct auth *a, char *text, size_t size)
   if (d->list)
     n = snprintf (text, size,
                   "weftd's database is an old one: list %" PRIu64
-                  " of what was revoked, shown by %s, is newer. Nodes on it "
-                  "are shut out again. Take away again what else was taken "
-                  "away since. ",
+                  " of revoked certificates, shown by %s, is newer. Nodes on "
+                  "it are shut out again. Users, tokens and rights that were "
+                  "removed since are back: remove them again. ",
                   d->list, d->shown_by);
   else if (d->copied)
     n = snprintf (text, size,
                   "weftd's database was copied or moved here, and may be an "
-                  "old one. Take away again what was taken away since it was "
-                  "made. ");
+                  "old one. If nodes, users, tokens or rights were removed "
+                  "since it was made, remove them again. ");
   snprintf (text + n, size - (size_t) n,
             "Passwords and tokens from before are refused until weftctl "
             "revocations confirm is run%s%s",

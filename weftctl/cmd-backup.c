@@ -130,9 +130,9 @@ cmd_revocations_confirm (struct ctl *ctl, const struct args *args)
   int r;
 
   if (!ctl->yes && !ctl->json)
-    printf ("  Users, tokens and rights that were taken away after weftd's "
+    printf ("  Users, tokens and rights that were removed after weftd's "
             "database was made are\n  valid again from now on, unless you have "
-            "taken them away again: weftctl node ls,\n  user ls, token ls, "
+            "removed them again: weftctl node ls,\n  user ls, token ls, "
             "array allow.\n");
   r = ctl_confirm (ctl, "confirm");
   if (r != EXIT_OK)

@@ -50,8 +50,8 @@ say_weftd (struct verdict *v, const struct cluster *c)
     verdict_text_say (
       v, CLUSTER_WARNING,
       "weftd was restored from a backup that is %" PRIu64 " h old. Nodes, "
-      "users and rights that were taken away since are back: take them away "
-      "again, then run weftctl revocations confirm.",
+      "users and rights that were removed since are back: remove them again, "
+      "then run weftctl revocations confirm.",
       c->wall_ms > made ? (c->wall_ms - made) / 3600000 : 0);
   if (c->revoked_doubt[0])
     verdict_text_say (v, CLUSTER_WARNING, "%s.", c->revoked_doubt);
