@@ -17,6 +17,7 @@
 #include "audit-log.h"
 #include "auth.h"
 #include "pki/ca.h"
+#include "pki/certificates.h"
 #include "ring.h"
 #include "store/store.h"
 #include "totp.h"
@@ -97,20 +98,6 @@ struct secret {
   bool doubted; /* as a user */
 };
 
-struct certificate {
-  TAILQ_ENTRY (certificate) link;
-  char serial[AUTH_SERIAL_BYTES];
-  char node
-    [64]; /* "": it is on a list that was shown, and no more is known of it */
-  uint64_t created, expires;
-  uint64_t revoked;  /* since then it is worth nothing; 0: it is good */
-  json_t *addresses; /* the node's: a list of text */
-  char ca
-    [CA_FINGERPRINT_BYTES]; /* by which it is signed; "": the one that was there
-                                    before there could be two */
-  char process[CA_PROCESS_BYTES]; /* as of struct ca_names */
-};
-
 /* A node's report of the CAs that it trusts. */
 struct truster {
   TAILQ_ENTRY (truster) link;
@@ -150,7 +137,7 @@ struct auth {
   pthread_mutex_t lock; /* of the following: the loop's thread writes */
   TAILQ_HEAD (, user) users;
   TAILQ_HEAD (, secret) secrets;
-  TAILQ_HEAD (, certificate) certificates; /* revoked ones, too */
+  struct certificates certificates;
   TAILQ_HEAD (, truster) trusters;
   uint64_t revoked_tag;
   struct auth_doubt doubt;
@@ -189,10 +176,6 @@ bool auth_is_script (const struct auth *a, const struct caller *caller);
  * for longer than its own.
  */
 uint64_t auth_script_end (const struct auth *a, const struct caller *caller);
-/* The node's certificate that has this serial number, unless it was revoked. */
-struct certificate *auth_certificate (const struct auth *a, const char *node,
-                                      const char *serial);
-bool auth_is_own_address (const struct auth *a, const char *address);
 /* Is it good for getting the next one: not revoked, and not expired for too long? */
 bool auth_certificate_returns (const struct certificate *c, uint64_t wall_ms);
 /* Is it known no longer? */
@@ -229,9 +212,6 @@ void auth_store_drop_logins (struct auth *a, struct store_txn *t,
 void auth_store_drop_tokens (struct auth *a, struct store_txn *t,
                              const char *user);
 
-/* A certificate of the node that was not revoked; NULL: there is none. */
-const struct certificate *auth_node_certified (const struct auth *a,
-                                               const char *node);
 /* weftd's database may be an old one: was this certificate made after it, for a node that
  * has one by the database?
  */

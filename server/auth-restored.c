@@ -43,7 +43,7 @@ auth_adopt (struct auth *a, struct store_txn *t, const struct caller *caller)
   c->created = caller->until - a->certificate_seconds * 1000;
   c->expires = caller->until;
   c->addresses = json_deep_copy (
-    auth_node_certified (a, caller->name)->addresses);
+    certificates_of_node (&a->certificates, caller->name)->addresses);
   auth_store_put_certificate (a, t, c);
   log_line (
     CLUSTER_WARNING,

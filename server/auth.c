@@ -163,26 +163,6 @@ auth_script_end (const struct auth *a, const struct caller *caller)
   return expires ? expires : UINT64_MAX;
 }
 
-struct certificate *
-auth_certificate (const struct auth *a, const char *node, const char *serial)
-{
-  struct certificate *c;
-
-  TAILQ_FOREACH (c, &a->certificates, link)
-    if (strcmp (c->serial, serial) == 0)
-      return c->revoked == 0 && strcmp (c->node, node) == 0 ? c : NULL;
-  return NULL;
-}
-
-bool
-auth_is_own_address (const struct auth *a, const char *address)
-{
-  for (unsigned i = 0; i < a->own.address_count; i++)
-    if (strcmp (a->own.address[i], address) == 0)
-      return true;
-  return false;
-}
-
 bool
 auth_certificate_returns (const struct certificate *c, uint64_t wall_ms)
 {
@@ -217,7 +197,7 @@ role_now (const struct auth *a, const struct caller *caller, uint64_t wall_ms)
       return ROLE_NOBODY;
     return u && u->role < s->role ? u->role : s->role;
   case VIA_CERTIFICATE:
-    c = auth_certificate (a, caller->name, caller->serial);
+    c = certificates_find (&a->certificates, caller->name, caller->serial);
     return c && wall_ms < c->expires ? ROLE_NODE : ROLE_NOBODY;
   }
   abort ();
@@ -275,23 +255,13 @@ by_cookie (struct auth *a, const struct auth_credentials *given,
   s->used = wall_ms;
 }
 
-const struct certificate *
-auth_node_certified (const struct auth *a, const char *node)
-{
-  const struct certificate *c;
-
-  TAILQ_FOREACH (c, &a->certificates, link)
-    if (c->revoked == 0 && strcmp (c->node, node) == 0)
-      return c;
-  return NULL;
-}
-
 bool
 auth_is_later (const struct auth *a, const struct auth_credentials *given)
 {
   const struct certificate *c;
 
-  if (a->doubt.since == 0 || auth_node_certified (a, given->node) == NULL)
+  if (a->doubt.since == 0 ||
+      certificates_of_node (&a->certificates, given->node) == NULL)
     return false;
   /* Each one is valid for longer than those before. */
   TAILQ_FOREACH (c, &a->certificates, link)
@@ -308,8 +278,8 @@ by_certificate (struct auth *a, const struct auth_credentials *given,
                 uint64_t wall_ms, struct caller *caller,
                 struct refusal *refusal)
 {
-  const struct certificate *c = auth_certificate (a, given->node,
-                                                  given->serial);
+  const struct certificate *c = certificates_find (&a->certificates,
+                                                   given->node, given->serial);
 
   caller->via = VIA_CERTIFICATE;
   snprintf (caller->name, sizeof caller->name, "%s", given->node);
@@ -424,7 +394,7 @@ auth_still_answered (struct auth *a, const struct caller *caller,
   if (caller->via != VIA_CERTIFICATE)
     return auth_still (a, caller, wall_ms);
   pthread_mutex_lock (&a->lock);
-  c = auth_certificate (a, caller->name, caller->serial);
+  c = certificates_find (&a->certificates, caller->name, caller->serial);
   r = c && auth_certificate_returns (c, wall_ms);
   pthread_mutex_unlock (&a->lock);
   return r;

@@ -68,7 +68,7 @@ handle_trust (struct loop *l, struct request *r)
 
   if (enroll_refuse_late (l, r) || enroll_refuse_stranger (l, r))
     return;
-  c = auth_certificate (a, r->name, r->caller.serial);
+  c = certificates_find (&a->certificates, r->name, r->caller.serial);
   t = store_txn_new ();
   auth_truster_said (a, t, r->name, q->trusts, c ? c->ca : "");
   auth_trust_step (a, t, now);

@@ -14,17 +14,12 @@
 #include "alloc.h"
 #include "common/clock.h"
 #include "auth-request.h"
+#include "pki/enrollment.h"
 #include "routes-internal.h"
 
 /* That are good at a time: of the node itself, as of each of its processes; and of all. */
 #define CERTIFICATES_OF_ONE_MAX 32
 #define CERTIFICATES_OF_NODE_MAX 1024
-#define OUTSIDE                                                                \
-  "the address %s is in no network of the cluster's CA (private ones and "     \
-  "those of weftd's host, or what weftd --ca-network said), and nobody would " \
-  "believe a certificate for it: start weftd with --ca-network for each "      \
-  "network of the cluster, then run weftctl ca rotate, and weftctl ca retire " \
-  "when the nodes have followed"
 
 /* ---- Reading bodies. ---- */
 
@@ -67,23 +62,6 @@ parse_certificate (struct fields *f, struct request *r)
 
 /* ---- What is asked for. ---- */
 
-/* How many certificates the node has that expire after this, and were not revoked: for this
- * process ("": for the node itself; NULL: in all).
- */
-static unsigned
-certificates_of (const struct auth *a, const char *node, const char *process,
-                 uint64_t wall_ms)
-{
-  const struct certificate *c;
-  unsigned count = 0;
-
-  TAILQ_FOREACH (c, &a->certificates, link)
-    count += c->revoked == 0 && c->expires > wall_ms &&
-             strcmp (c->node, node) == 0 &&
-             (process == NULL || strcmp (c->process, process) == 0);
-  return count;
-}
-
 /* Is this secret good for this node?  With the lock held. */
 static bool
 token_is_good (const struct auth *a, const struct auth_request *q,
@@ -121,7 +99,8 @@ name_is_new (struct loop *l, const char *name, struct refusal *p)
   const struct cluster *c = loop_cluster (l);
   const struct cluster_array *a;
   bool is_known = cluster_node_find (c, name) != NULL ||
-                  certificates_of (loop_auth (l), name, NULL, 0) > 0;
+                  certificates_count (&loop_auth (l)->certificates, name, NULL,
+                                      0) > 0;
 
   TAILQ_FOREACH (a, cluster_arrays (c), link)
     is_known |= cluster_allowed_find (&a->rec.allow, name) != NULL;
@@ -133,45 +112,12 @@ name_is_new (struct loop *l, const char *name, struct refusal *p)
                       name, name, name);
 }
 
-/* The node that has a certificate for this address, but for `but`; NULL: none. */
-static const char *
-node_at (const struct auth *a, const char *address, const char *but)
+static struct enrollment
+enrollment_of (const struct auth *a)
 {
-  const struct certificate *c;
-
-  TAILQ_FOREACH (c, &a->certificates, link)
-    for (size_t i = 0; i < json_array_size (c->addresses); i++)
-      if (c->revoked == 0 && strcmp (c->node, but) != 0 &&
-          strcmp (json_string_value (json_array_get (c->addresses, i)),
-                  address) == 0)
-        return c->node;
-  return NULL;
-}
-
-/* Is it one of weftd's host, by which nodes would take who has it for weftd? */
-static bool
-is_weftds (const struct auth *a, const char *address)
-{
-  return addresses_is_loopback (address) || auth_is_own_address (a, address);
-}
-
-/* Was it given this address: by name, or by calling from there?  On weftd's own host it
- * may call from any.
- */
-static bool
-is_given (const struct auth *a, const struct secret *token,
-          const struct caller *caller, const char *address)
-{
-  json_t *list = addresses_list (token->addresses), *v;
-  bool given = false, here = is_weftds (a, caller->address);
-  size_t i;
-
-  json_array_foreach (list, i, v)
-    given |= strcmp (json_string_value (v), address) == 0;
-  json_decref (list);
-  return given || (token->addresses[0] == '\0' &&
-                   (strcmp (caller->address, address) == 0 ||
-                    (here && is_weftds (a, address))));
+  return (struct enrollment) { .certificates = &a->certificates,
+                               .trust = a->trust,
+                               .own = &a->own };
 }
 
 /* May the node have a certificate for these names? */
@@ -180,69 +126,13 @@ names_are_free (const struct auth *a, const struct auth_request *q,
                 const struct secret *token, const struct caller *caller,
                 struct refusal *p)
 {
-  bool loopback = addresses_is_loopback (caller->address);
+  const struct enrollment e = enrollment_of (a);
+  const struct enrollment_ask ask = { .node = q->name,
+                                      .names = &q->names,
+                                      .given = token->addresses,
+                                      .from = caller->address };
 
-  if (q->names.process[0])
-    return text_refuse (
-      p, 422, "csr", "csr",
-      "field csr: it asks for a certificate of one process: enroll the node "
-      "first, and ask for that by the node's certificate");
-  for (unsigned i = 0; i < q->names.dns_count; i++)
-    if (strcmp (q->names.dns[i], q->name) != 0)
-      return text_refuse (
-        p, 422, "csr", "csr",
-        "field csr: the only DNS name in it may be the node's");
-  for (unsigned i = 0; i < q->names.address_count; i++) {
-    const char *address = q->names.address[i];
-    bool of_a_host = addresses_is_of_a_host (address);
-
-    if (!of_a_host || (addresses_is_loopback (address) && !loopback))
-      return text_refuse (
-        p, 422, "csr", "csr",
-        "field csr: the address %s %s: give one at which other "
-        "hosts reach this one",
-        address, of_a_host ? "is loopback" : "is of no host");
-    if (!is_given (a, token, caller, address))
-      return text_refuse (
-        p, 403, "csr", "address-not-given",
-        "the address %s is not the one %s: an administrator gives it by "
-        "weftctl node token %s --address %s",
-        address,
-        token->addresses[0] ? "that the token is for" : "this host calls from",
-        q->name, address);
-    if (!trust_permits (a->trust, address))
-      return text_refuse (p, 422, "csr", "csr", "field csr: " OUTSIDE, address);
-  }
-  if (strcmp (q->name, "localhost") == 0)
-    return text_refuse (p, 422, "node", NULL,
-                        "field node: localhost names every host; give another "
-                        "name");
-  /* Only on weftd's own host may a node be called as that is. */
-  for (unsigned i = 0; i < a->own.dns_count; i++)
-    if (strcmp (a->own.dns[i], q->name) == 0 && !loopback &&
-        !auth_is_own_address (a, caller->address))
-      return text_refuse (
-        p, 409, "node", "address-in-use",
-        "%s is the name of weftd's host: a node on it must enroll "
-        "from there; give another name",
-        q->name);
-  for (unsigned i = 0; i < q->names.address_count; i++) {
-    const char *address = q->names.address[i];
-    const char *other = node_at (a, address, q->name);
-
-    if (other)
-      return text_refuse (
-        p, 409, "csr", "address-in-use",
-        "the address %s is node %s's: give another, or remove that node first",
-        address, other);
-    if (auth_is_own_address (a, address) && !loopback &&
-        strcmp (caller->address, address) != 0)
-      return text_refuse (
-        p, 409, "csr", "address-in-use",
-        "the address %s is weftd's: a node on its host must enroll from there",
-        address);
-  }
-  return true;
+  return enrollment_permits (&e, &ask, p);
 }
 
 /* ---- On the HTTP thread. ---- */
@@ -309,32 +199,13 @@ issue (struct loop *l, struct request *r, struct store_txn *t, const char *node,
 {
   struct auth *a = loop_auth (l);
   const struct auth_request *q = r->input;
-  struct certificate *c = alloc_zeroed (sizeof *c);
-  const struct ca *ca = auth_trust_signer (a, q->name);
-  struct ca_certificate made;
-  struct ca_names names = { .dns_count = 1 };
-  json_t *body, *v;
-  size_t i;
   char *pem;
+  struct certificate *c = certificate_sign (
+    auth_trust_signer (a, q->name), q->key, q->name, q->names.process,
+    addresses, ca_seconds (a->certificate_seconds), &pem);
+  json_t *body;
 
-  strcpy (names.dns[0], q->name);
-  strcpy (names.process, q->names.process);
-  json_array_foreach (addresses, i, v)
-    if (i < CA_NAMES_MAX)
-      snprintf (names.address[names.address_count++], sizeof names.address[0],
-                "%s", json_string_value (v));
-  ca_sign (ca, q->key, q->name, &names, true,
-           ca_seconds (a->certificate_seconds), &made);
-  strcpy (c->serial, made.serial);
-  strcpy (c->node, q->name);
-  strcpy (c->process, q->names.process);
-  strcpy (c->ca, ca_fingerprint (ca));
-  c->created = made.created;
-  c->expires = made.expires;
-  c->addresses = addresses;
   auth_store_put_certificate (a, t, c);
-  pem = ca_print (made.x509);
-  X509_free (made.x509);
   body = json_pack ("{ss* ss ss}", "node", node, "certificate", pem, "ca",
                     trust_pem (a->trust));
   free (pem);
@@ -374,7 +245,7 @@ reply_enroll (struct loop *l, struct request *r, const struct cluster_output *o,
 bool
 enroll_refuse_stranger (struct loop *l, struct request *r)
 {
-  if (certificates_of (loop_auth (l), r->name, NULL, 0) > 0)
+  if (certificates_count (&loop_auth (l)->certificates, r->name, NULL, 0) > 0)
     return false;
   loop_refuse (l, r, 404, NULL, "unknown-node",
                "node %s has no certificate: enroll it, with weft-enroll",
@@ -388,9 +259,9 @@ enroll_refuse_stranger (struct loop *l, struct request *r)
 bool
 enroll_refuse_late (struct loop *l, struct request *r)
 {
-  if (!r->caller.late ||
-      (strcmp (r->caller.name, r->name) == 0 &&
-       auth_certificate (loop_auth (l), r->name, r->caller.serial)))
+  if (!r->caller.late || (strcmp (r->caller.name, r->name) == 0 &&
+                          certificates_find (&loop_auth (l)->certificates,
+                                             r->name, r->caller.serial)))
     return false;
   loop_refuse (l, r, 401, NULL, "login-required", "%s", AUTH_EXPIRED);
   return true;
@@ -409,10 +280,11 @@ handle_certificate (struct loop *l, struct request *r)
 
   if (enroll_refuse_late (l, r) || enroll_refuse_stranger (l, r))
     return;
-  if (certificates_of (a, r->name, q->names.process, now) >=
+  if (certificates_count (&a->certificates, r->name, q->names.process, now) >=
         CERTIFICATES_OF_ONE_MAX ||
       (q->names.process[0] &&
-       certificates_of (a, r->name, NULL, now) >= CERTIFICATES_OF_NODE_MAX)) {
+       certificates_count (&a->certificates, r->name, NULL, now) >=
+         CERTIFICATES_OF_NODE_MAX)) {
     loop_refuse (l, r, 409, NULL, "too-many",
                  "node %s has %u certificates that are good for one process, "
                  "or %u for all: it gets the next one when one of them has "
@@ -473,20 +345,6 @@ parse_addresses (struct fields *f, struct request *r)
   fields_end (f);
 }
 
-/* Does the node, which is on weftd's host, have one such address already? */
-static bool
-is_with_weftd (struct auth *a, const char *node)
-{
-  json_t *list = auth_node_addresses (a, node), *v;
-  bool with = false;
-  size_t i;
-
-  json_array_foreach (list, i, v)
-    with |= is_weftds (a, json_string_value (v));
-  json_decref (list);
-  return with;
-}
-
 /* For the node's next certificate; its present ones are valid until they
  * expire.
  */
@@ -495,38 +353,23 @@ handle_addresses (struct loop *l, struct request *r)
 {
   const struct auth_request *q = r->input;
   struct auth *a = loop_auth (l);
-  json_t *list, *v;
+  const struct enrollment e = enrollment_of (a);
+  json_t *list, *present;
   struct store_txn *t;
-  const char *other;
-  size_t i;
+  struct refusal p;
+  bool permitted;
 
   if (enroll_refuse_stranger (l, r))
     return;
   list = addresses_list (q->addresses);
-  json_array_foreach (list, i, v)
-    if (!trust_permits (a->trust, json_string_value (v))) {
-      loop_refuse (l, r, 422, "addresses", NULL, "field addresses: " OUTSIDE,
-                   json_string_value (v));
-      json_decref (list);
-      return;
-    }
-    else if ((other = node_at (a, json_string_value (v), r->name)) != NULL) {
-      loop_refuse (l, r, 409, "addresses", "address-in-use",
-                   "the address %s is node %s's: give another, or remove that "
-                   "node first",
-                   json_string_value (v), other);
-      json_decref (list);
-      return;
-    }
-    else if (is_weftds (a, json_string_value (v)) &&
-             !is_with_weftd (a, r->name)) {
-      loop_refuse (l, r, 409, "addresses", "address-in-use",
-                   "the address %s is weftd's: a node on its host must enroll "
-                   "from there",
-                   json_string_value (v));
-      json_decref (list);
-      return;
-    }
+  present = auth_node_addresses (a, r->name);
+  permitted = enrollment_permits_addresses (&e, r->name, present, list, &p);
+  json_decref (present);
+  if (!permitted) {
+    loop_refuse (l, r, p.status, p.field, p.code, "%s", p.why);
+    json_decref (list);
+    return;
+  }
   t = store_txn_new ();
   auth_store_set_addresses (a, t, r->name, list);
   loop_answer_stored (

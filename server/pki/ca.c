@@ -95,6 +95,15 @@ add_names (X509 *x509, const struct ca_names *names)
   free (text);
 }
 
+bool
+ca_names_have_address (const struct ca_names *names, const char *address)
+{
+  for (unsigned i = 0; i < names->address_count; i++)
+    if (strcmp (names->address[i], address) == 0)
+      return true;
+  return false;
+}
+
 static time_t
 now_seconds (void)
 {

@@ -2,8 +2,9 @@
  * ca-key.pem and ca-cert.pem.  From any thread, once it is open; trust.h has which one,
  * or which two, the cluster trusts.
  *
- * pki/ knows keys and certificates; of nodes, callers and requests it knows nothing.  Its
- * interface is ca.h, ca-list.h, ca-networks.h and trust.h.
+ * pki/ knows keys and certificates, and for which names a node may have one; of logins,
+ * requests and the engine it knows nothing.  Its interface is ca.h, ca-list.h,
+ * ca-networks.h, certificates.h, enrollment.h and trust.h.
  */
 
 #ifndef WEFT_CA_H
@@ -41,6 +42,8 @@ struct ca_certificate {
   char serial[CA_SERIAL_BYTES]; /* hex, as ca_serial gives it */
   uint64_t created, expires;    /* ms since 1970 */
 };
+
+bool ca_names_have_address (const struct ca_names *names, const char *address);
 
 /* Read it, or make it: for these networks, and this host's loopback; none: for any.
  * NULL: a sentence in why.
