@@ -553,7 +553,7 @@ def test_waits():
     named = {name for _, rows in tables(section) for row in rows
              for name in re.findall(r"`((?:WORD|WAIT)_\w+)`", "".join(row[:2]))}
     wanted = {"WORD_NONE", "WAIT_KINDS"}
-    for header, kind in (("cluster.h", "cluster_word"),
+    for header, kind in (("cluster-disk-state.h", "cluster_word"),
                          ("ground/cluster-ground.h", "waiting_kind")):
         values = re.search(r"enum %s \{(.*?)\n\};" % kind,
                            text(f"core/cluster/{header}"), re.DOTALL)[1]

@@ -14,7 +14,8 @@ import pytest
 
 SOURCE = pathlib.Path(os.environ["WEFT_SRCDIR"])
 CLUSTER = SOURCE / "core/cluster"
-HEADERS = ["cluster-records.h", "cluster.h", "ground/cluster-ground.h"]
+HEADERS = ["cluster-records.h", "cluster-disk-state.h", "cluster-array-state.h",
+           "cluster-session-state.h", "cluster.h", "ground/cluster-ground.h"]
 # The objects of the engine.  Structs inside them are checked, too; plans and waiting calls
 # are not.
 OBJECTS = ["cluster", "cluster_disk", "cluster_array", "cluster_session", "cluster_node",
