@@ -1,4 +1,4 @@
-/* cluster-array-state.h: what the cluster engine (cluster.h) knows of an array: the record, its
+/* cluster-array-state.h: the state of an array in the cluster engine (cluster.h): its record, its
  * disks, its sessions, and the candidates of its service.
  */
 

@@ -1,5 +1,5 @@
-/* cluster-disk-state.h: what the cluster engine (cluster.h) knows of a disk: the record, the
- * process, its last heartbeat, doubts of that, and what the process owes.
+/* cluster-disk-state.h: the state of a disk in the cluster engine (cluster.h): its record, its
+ * process, its last heartbeat, doubts of that, and words that the process owes.
  */
 
 #ifndef WEFT_CLUSTER_DISK_STATE_H

@@ -1,5 +1,5 @@
-/* cluster-session-state.h: what the cluster engine (cluster.h) knows of a session: the record,
- * the process, its leases, and its path to each member.
+/* cluster-session-state.h: the state of a session in the cluster engine (cluster.h): its record,
+ * its process, its leases, and its path to each member.
  */
 
 #ifndef WEFT_CLUSTER_SESSION_STATE_H
