@@ -102,9 +102,11 @@ parse_tcp (const char *p, struct uri *uri)
   if (*end == '/' && decode (end + 1, strcspn (end + 1, "?#"), uri->export,
                              sizeof uri->export) == -1)
     return -1;
-  return host_length == 0
-           ? -1
-           : decode (host, host_length, uri->host, sizeof uri->host);
+  if (host_length == 0 ||
+      decode (host, host_length, uri->host, sizeof uri->host) == -1)
+    return -1;
+  /* A client that is given it as a word would take it for an option. */
+  return uri->host[0] == '-' || uri->port[0] == '-' ? -1 : 0;
 }
 
 /* "nbd" is skipped, and an "s" behind it noted. */
@@ -179,7 +181,7 @@ uri_answers (const char *text, unsigned timeout_ms)
   bool answers = false;
 
   if (uri_parse (text, &uri) == -1)
-    return true;
+    return false;
   if (uri.socket[0]) {
     memcpy (un.sun_path, uri.socket, sizeof un.sun_path);
     return answers_at (AF_UNIX, (struct sockaddr *) &un, sizeof un,

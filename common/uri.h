@@ -19,12 +19,12 @@ struct uri {
   bool tls;
 };
 
-/* 0, or -1 for a URI of another kind. */
+/* 0, or -1 for another text: libnbd may take that for a URI by which it starts a program
+ * (nbd+ssh).
+ */
 int uri_parse (const char *text, struct uri *uri);
 
-/* Does an NBD server answer there?  Each step of finding out may take so long.
- * True for a URI of another kind, which is left to the client to find out.
- */
+/* Does an NBD server answer there?  Each step of finding out may take so long. */
 #define URI_ANSWER_MS 2000
 bool uri_answers (const char *text, unsigned timeout_ms);
 

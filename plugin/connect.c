@@ -17,6 +17,9 @@
 #include "common/strike.h"
 
 #define ENDING_CHECK_MS 100
+#define TRANSPORTS                                                             \
+  (LIBNBD_ALLOW_TRANSPORT_TCP | LIBNBD_ALLOW_TRANSPORT_UNIX |                  \
+   LIBNBD_ALLOW_TRANSPORT_VSOCK)
 
 char *
 connect_door_uri (const char *uri, const char *door, const char *token)
@@ -87,7 +90,9 @@ connect_nbd (struct nbd_handle *nbd, const char *uri, unsigned wait_ms)
 
   if (failure)
     return failure;
-  if (nbd_aio_connect_uri (nbd, uri) == -1)
+  /* libnbd starts a program for a URI of any other kind (nbd+ssh). */
+  if (nbd_set_uri_allow_transports (nbd, TRANSPORTS) == -1 ||
+      nbd_aio_connect_uri (nbd, uri) == -1)
     return nbd_failure ();
   while (nbd_aio_is_connecting (nbd) > 0) {
     now = clock_ms ();

@@ -11,7 +11,15 @@
 bool
 addresses_is_loopback (const char *address)
 {
-  return strncmp (address, "127.", 4) == 0 || strcmp (address, "::1") == 0;
+  struct in6_addr six;
+  struct in_addr four;
+
+  /* "127.example.net" is a name, which may lead anywhere. */
+  if (inet_pton (AF_INET, address, &four) == 1)
+    return ntohl (four.s_addr) >> 24 == 127;
+  return inet_pton (AF_INET6, address, &six) == 1 &&
+         (IN6_IS_ADDR_LOOPBACK (&six) ||
+          (IN6_IS_ADDR_V4MAPPED (&six) && six.s6_addr[12] == 127));
 }
 
 void

@@ -13,6 +13,7 @@
 #define ADDRESSES_BYTES (ADDRESSES_MAX * 46)
 #define ADDRESSES_ORIGIN_BYTES 64
 
+/* Only an address is, and no name. */
 bool addresses_is_loopback (const char *address);
 /* The key by which callers are counted: for IPv6 the network, "2001:db8::/64",
  * because a host has as many addresses out of it as it likes; else the address.

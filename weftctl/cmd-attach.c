@@ -34,33 +34,63 @@
 
 /* --- Sessions on this host ----------------------------------------------- */
 
-/* Is process `pid` of this host an array process of that name?  So an array
- * process is recognised also where it gives itself another node's name.  The number
- * of one that has ended may be a thread's by now, which /proc shows like a process.
+/* The command line of a process of this host, as words that end in NUL; its bytes, or 0.
+ * The number of a process that has ended may be a thread's by now, which /proc shows like
+ * a process.
  */
-static bool
-process_serves (uint64_t pid, const char *name)
+static size_t
+command_line (uint64_t pid, char *text, size_t size)
 {
-  char path[64], text[8192], wanted[NAME_BYTES_MAX + 16];
   int process = pidfd_open ((pid_t) pid, 0);
-  size_t n, length;
+  char path[64];
+  size_t n;
   FILE *f;
 
   if (process == -1 && (errno == EINVAL || errno == ENOENT))
-    return false;
+    return 0;
   if (process != -1)
     close (process);
   snprintf (path, sizeof path, "/proc/%" PRIu64 "/cmdline", pid);
-  length = (size_t) snprintf (wanted, sizeof wanted, "array=%s", name) + 1;
   f = fopen (path, "re");
   if (f == NULL)
-    return false;
-  n = fread (text, 1, sizeof text, f);
+    return 0;
+  n = fread (text, 1, size - 1, f);
   fclose (f);
-  for (size_t i = 0; i + length <= n; i += strnlen (text + i, n - i) + 1)
-    if (memcmp (text + i, wanted, length) == 0)
-      return true;
-  return false;
+  text[n] = '\0';
+  return n;
+}
+
+/* The value of the word KEY=VALUE of a command line; NULL: there is none. */
+static const char *
+word_of (const char *text, size_t n, const char *key)
+{
+  size_t length = strlen (key);
+
+  for (size_t i = 0; i < n; i += strlen (text + i) + 1)
+    if (strncmp (text + i, key, length) == 0 && text[i + length] == '=')
+      return text + i + length + 1;
+  return NULL;
+}
+
+/* Is the session of a process of this host?  So an array process is recognised also where
+ * it gives itself another node's name.  Any node may claim in its session the number of any
+ * process and any URI: so the process itself must have been started for this array, and to
+ * be reached by this URI, and not by a user to whom the data of this host is not open.
+ */
+static bool
+session_is_here (const json_t *s, const char *name, const struct record *r)
+{
+  uint64_t pid = output_json_number (s, "pid");
+  const char *uri = json_string_value (json_object_get (s, "uri"));
+  const char *array, *own;
+  char text[8192];
+  size_t n = command_line (pid, text, sizeof text);
+
+  array = word_of (text, n, "array");
+  own = word_of (text, n, "uri");
+  return array && strcmp (array, name) == 0 &&
+         strcmp (own ? own : "", uri ? uri : "") == 0 &&
+         process_is_trusted ((pid_t) pid, r->socket);
 }
 
 /* The meaning of weftd's sessions of the array for us. */
@@ -116,7 +146,7 @@ look_at_sessions (const json_t *array, const char *node, const struct record *r)
 
   json_array_foreach (json_object_get (array, "sessions"), i, s) {
     bool writes = session_writes (s);
-    bool lives = process_serves (output_json_number (s, "pid"), name);
+    bool lives = session_is_here (s, name, r);
     bool ours = strcmp (output_json_text (s, "node"), node) == 0,
          here = lives || ours;
 

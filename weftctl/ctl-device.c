@@ -263,6 +263,17 @@ nbd_settled (struct record *r)
   return false;
 }
 
+/* No program of ours is given such a text. */
+static int
+refuse_uri (const struct record *r)
+{
+  ctl_error ("array %s: %s is no NBD URI such as nbd://HOST:PORT or "
+             "nbd+unix:///?socket=PATH; look for its session in weftctl "
+             "session ls, and end that",
+             r->name, r->uri);
+  return EXIT_FAILED;
+}
+
 int
 device_open_nbd (struct ctl *ctl, struct record *r)
 {
@@ -270,11 +281,8 @@ device_open_nbd (struct ctl *ctl, struct record *r)
   char said[512] = "all of /dev/nbd0, /dev/nbd1... are in use";
   int status;
 
-  if (uri_parse (r->uri, &uri) == -1) {
-    ctl_error ("array %s: nbd-client knows no URI such as %s; add --fuse",
-               r->name, r->uri);
-    return EXIT_FAILED;
-  }
+  if (uri_parse (r->uri, &uri) == -1)
+    return refuse_uri (r);
   /* A client of TLS shows a certificate, and checks the server's. */
   if (uri.tls && ctl->tls_dir == NULL) {
     ctl_error ("array %s: its array process at %s wants TLS; name the folder "
@@ -321,7 +329,9 @@ start_nbdfuse (struct ctl *ctl, struct record *r, unsigned connections)
     argv[n++] = "-r";
   argv[n++] = file;
   argv[n++] = r->uri;
-  if (uri_parse (r->uri, &uri) == 0 && uri.tls) {
+  if (uri_parse (r->uri, &uri) == -1)
+    return refuse_uri (r);
+  if (uri.tls) {
     ctl_error ("array %s: its array process at %s wants TLS, and nbdfuse can "
                "show no certificate: attach it where the kernel has nbd, or "
                "end that process, and this host starts its own",

@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,6 +67,31 @@ process_alive (const struct process *p)
   if (p->pid <= 0)
     return false;
   return process_read (p->pid, &start) && start == p->start;
+}
+
+/* The owner of /proc/PID may be root for a process of another user: see proc(5),
+ * "dumpable".
+ */
+bool
+process_is_trusted (pid_t pid, const char *file)
+{
+  char path[PATH_MAX], line[256];
+  unsigned user = UINT_MAX;
+  struct stat st;
+  FILE *f;
+
+  snprintf (path, sizeof path, "/proc/%d/status", (int) pid);
+  f = fopen (path, "re");
+  if (f == NULL)
+    return false;
+  while (fgets (line, sizeof line, f) && sscanf (line, "Uid: %u", &user) != 1)
+    ;
+  fclose (f);
+  if (user == 0 || user == geteuid ())
+    return true;
+  snprintf (path, sizeof path, "%.*s", (int) (strrchr (file, '/') - file),
+            file);
+  return user != UINT_MAX && lstat (path, &st) == 0 && st.st_uid == user;
 }
 
 int

@@ -21,6 +21,9 @@ struct process {
 /* Still running? */
 bool process_alive (const struct process *p);
 
+/* Is it a process of root, of our user, or of the user whose folder has this file? */
+bool process_is_trusted (pid_t pid, const char *file);
+
 /* Ask it to end (SIGTERM), and no process that has got its number since.  0, also where it
  * has ended already; -1 with errno.
  */

@@ -19,7 +19,7 @@ from nbdclient import connected
 from nbdkitproc import Nbdkit
 from servedarray import Served
 from weftctlproc import FAILED, OK, REFUSED, USAGE, ctl
-from wefttest import Process, Stopwatch, digest, eventually, run
+from wefttest import Process, Stopwatch, background, digest, eventually, http, run
 
 MIB = 1 << 20
 
@@ -152,6 +152,63 @@ def test_attach_uses_the_array_process_of_this_host(cluster, ctl, tmp_path):
     w("detach", "a")
     assert session(c)["session"] == before["session"]
     assert c.status()["array"]["state"] == "running"
+
+
+def claim(c, pid, uri):
+    """Node n8 has a session, and says that it is of this process, behind this URI."""
+    status, reply = http("POST", f"{c.admin}/api/v1/arrays/a/sessions", {
+        "instance": "e", "node": "n8", "pid": pid, "mode": "ro", "uri": uri})[:2]
+    assert status == 201, reply
+
+
+@pytest.mark.parametrize("words,user", [
+    # An array process here, of which weftd knows no URI; or another one.
+    (["array=a"], 0),
+    (["array=a", "uri=nbd://127.0.0.1:9"], 0),
+    # Any local user may start a program with such words.
+    (["array=a", "uri={}"], 65534),
+    (["array=b", "uri={}"], 0),
+    (["uri={}"], 0)])
+def test_a_session_of_another_node(cluster, ctl, tmp_path, words, user):
+    """Another node may name the number of a process here in its session: the server that it
+    names is not used for that."""
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    c.terminate("array")
+    with Nbdkit("memory", "32M") as other:
+        p = background(tmp_path / "log", "setpriv", "--reuid", str(user), "sh", "-c",
+                       "sleep 1000; true", "sh", *(x.format(other.uri) for x in words))
+        try:
+            eventually(lambda: cmdline(p.pid).startswith("sh\0"))
+            claim(c, p.pid, other.uri)
+            used = w("attach", "a", "--read-only", "--print-uri").strip()
+            assert used != other.uri
+            w("detach", "a")
+        finally:
+            p.kill()
+            p.wait()
+
+
+def test_a_session_of_another_name(cluster, ctl, tmp_path):
+    """A process here that gives itself another node's name is found by its words."""
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    c.terminate("array")
+    with Nbdkit("memory", "32M") as other:
+        p = background(tmp_path / "log", "sh", "-c", "sleep 1000; true", "sh", "array=a",
+                       f"uri={other.uri}")
+        try:
+            eventually(lambda: cmdline(p.pid).startswith("sh\0"))
+            claim(c, p.pid, other.uri)
+            assert w("attach", "a", "--read-only", "--print-uri").strip() == other.uri
+        finally:
+            p.kill()
+            p.wait()
+
+
+def cmdline(pid):
+    with open(f"/proc/{pid}/cmdline", encoding="utf-8") as f:
+        return f.read()
 
 
 def test_attach_without_a_choice(cluster, ctl):

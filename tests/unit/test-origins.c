@@ -46,6 +46,30 @@ test_origin (void)
 }
 
 static void
+test_loopback (void)
+{
+  static const char *const here[] = { "127.0.0.1", "127.255.255.255", "::1",
+                                      "::ffff:127.0.0.1" };
+  static const char *const elsewhere[] = {
+    "",
+    "127.",
+    "127.0.0.1.example",
+    "127.example",
+    "10.0.0.127",
+    "128.0.0.1",
+    "localhost",
+    "::",
+    "::2",
+    "::ffff:10.0.0.1",
+  };
+
+  for (size_t i = 0; i < sizeof here / sizeof here[0]; i++)
+    assert (addresses_is_loopback (here[i]));
+  for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++)
+    assert (!addresses_is_loopback (elsewhere[i]));
+}
+
+static void
 test_quota (void)
 {
   struct caller c = { .role = ROLE_NOBODY };
@@ -201,6 +225,7 @@ main (void)
   limit.rlim_cur = limit.rlim_max;
   assert (setrlimit (RLIMIT_NOFILE, &limit) == 0);
   test_origin ();
+  test_loopback ();
   test_quota ();
   test_log ();
   test_audit ();
