@@ -11,17 +11,17 @@
             ...
 
 The calls: read, write and zero (also trim) fail by nbdkit's error filter, one call of `every`;
-flush fails by its eval plugin, each `every`-th.  The member sees a file, by FUSE: faults of
-its data also hit its header.
+flush fails by tests/volatile/flushfails.c, each `every`-th.  The member sees a file, by FUSE:
+faults of its data also hit its header.
 """
 
 import contextlib
+import errno
 import os
 import pathlib
 import signal
 
-from maparray import dd_disk
-from wefttest import SOURCE, Process, run
+from wefttest import BUILD, SOURCE, Process, run
 
 OVER_NBDKIT = {"WEFT_WRAP_MEMBER": str(SOURCE / "tests/overnbdkit")}
 # The error filter's names for them.
@@ -36,26 +36,28 @@ class FilterDisk:
         self.log = pathlib.Path(f"{file}.log")
 
     def serve(self, call, every, error):
-        count = f"{self.file}.flushes"
-        words = dd_disk(
-            self.raw, f"[ -e {self.trigger} ] || exit 0; echo >>{count}; "
-            f"[ $(($(wc -l <{count}) % {every})) -ne 0 ] || "
-            f"{{ echo {error} {INJECTING} >&2; exit 1; }}") \
-            if call == "flush" else [
-            "--filter=error", "file", self.raw,
-            *(f"error-{c}{option}" for c in CALLS[call] for option in (
-                f"={error}", f"-rate={1 / every}", f"-file={self.trigger}"))]
+        """error: its name, such as EIO."""
         self.heal()
-        pathlib.Path(count).unlink(missing_ok=True)
-        pathlib.Path(f"{self.file}.nbdkit").write_text(
-            "".join(f"{w}\n" for w in words))
+        if call == "flush":
+            self._nbdkit("file", self.raw, env={
+                "LD_PRELOAD": f"{BUILD}/tests/volatile/.libs/flushfails.so",
+                "WEFT_FLUSH_TRIGGER": self.trigger, "WEFT_FLUSH_EVERY": every,
+                "WEFT_FLUSH_ERROR": getattr(errno, error)})
+        else:
+            self._nbdkit("--filter=error", "file", self.raw, *(
+                f"error-{c}{option}" for c in CALLS[call] for option in (
+                    f"={error}", f"-rate={1 / every}", f"-file={self.trigger}")))
         self.log.write_text("")
+
+    def _nbdkit(self, *words, env={}):
+        words = ["env", *(f"{k}={v}" for k, v in env.items()),
+                 "nbdkit", "--exit-with-parent", *words]
+        pathlib.Path(f"{self.file}.nbdkit").write_text("".join(f"{w}\n" for w in words))
 
     def serve_well(self):
         """So that it can hang."""
         self.heal()
-        pathlib.Path(f"{self.file}.nbdkit").write_text(
-            f"-P\n{self.file}.pid\nfile\n{self.raw}\n")
+        self._nbdkit("-P", f"{self.file}.pid", "file", self.raw)
 
     @contextlib.contextmanager
     def hung(self):

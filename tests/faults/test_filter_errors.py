@@ -1,8 +1,8 @@
 """The disk of a member fails at every n-th call.
 
 Topology: one raid-x devcluster, four groups of three members; a member's disk
-          is a file that nbdkit serves by FUSE, with its error filter, or its
-          eval plugin for flushes, in the way; a client that knows what each
+          is a file that nbdkit serves by FUSE, with its error filter, or for
+          flushes a preloaded library, in the way; a client that knows what each
           FLUSH has promised writes all along, or fio verifies.
 Cause: n from 1 to 31, four at a time, eight of sixteen in each run: reads, writes, zeroes and flushes (EIO, and
        ENOSPC) of one member in each group; then its process starts again over
