@@ -12,6 +12,7 @@ Pass:  nobody sees an error; no read is older than an acknowledged write; each
 import random
 import resource
 import threading
+import time
 from datetime import datetime
 
 import nbd
@@ -39,7 +40,7 @@ def block(number):
 
 
 class Thread(threading.Thread):
-    """Repeats self.step() until its end is requested; keeps the first error."""
+    """Repeats self.step(), in bursts, until its end is requested; keeps the first error."""
 
     def __init__(self, uri, seed):
         super().__init__(daemon=True)
@@ -52,6 +53,8 @@ class Thread(threading.Thread):
             while not self.done:
                 self.step()
                 self.count += 1
+                if self.rng.random() < 0.05:
+                    time.sleep(self.rng.random() * 0.1)
         except (nbd.Error, AssertionError) as e:
             self.error = e
 
