@@ -177,3 +177,12 @@ class Client(threading.Thread):
         assert self.error is None, self.error
         self.handle.flush()
         self.handle.shutdown()
+
+
+class Paced(Client):
+    """Leaves some of the processor to others."""
+
+    def once(self):
+        super().once()
+        time.sleep(0.01)
+        self.goal.rest(self.count)

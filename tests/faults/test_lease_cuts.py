@@ -32,7 +32,7 @@ from copies import Copies, check_copies, files_of, model_of
 from nbdclient import connected
 from nbdkitproc import Nbdkit
 from netcluster import NetCluster
-from sectorhistory import SECTOR, Client, History
+from sectorhistory import SECTOR, History, Paced
 from wefttest import Stopwatch, at_once, eventually
 
 REGION = 2 << 20
@@ -60,14 +60,6 @@ CUTS = {
     "v5": ([("w", "v5")], SILENT),
     "v6": (both("v6", "w", "h0", "h1", "h2", "h3", *LEFT), SILENT),
 }
-
-
-class Paced(Client):
-    """Leaves some of the processor to others."""
-
-    def once(self):
-        super().once()
-        time.sleep(0.01)
 
 
 def sharing(net, close, hosts):

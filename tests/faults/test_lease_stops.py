@@ -26,7 +26,7 @@ from heldmessages import (Proxied, Trap, answer_to, next_request, reply, request
                           write)
 from nbdclient import connected
 from nbdkitproc import Nbdkit
-from sectorhistory import SECTOR, Client, History
+from sectorhistory import SECTOR, History, Paced
 from wefttest import Process, Stopwatch, at_once, eventually
 
 # One after the other: each has thousands of threads, mostly of nbdkit, which has 16 for
@@ -67,14 +67,6 @@ WEFTD_STEPS = {
     "hears what there is": answer_to("declare"),
     "hears of a recovery": answer_to("recovered"),
 }
-
-
-class Paced(Client):
-    """Leaves some of the processor to others."""
-
-    def once(self):
-        super().once()
-        time.sleep(0.002)
 
 
 class Host:
