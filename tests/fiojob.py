@@ -76,8 +76,13 @@ def fio(uri, timeout=120, **options):
         return f.wait(timeout)
 
 
+# Bursts of requests, and pauses between them: of a load that a test runs beside time-outs,
+# which need the processors, too.
+BURSTS = {"thinktime": 20_000, "thinktime_blocks": 16}
+
+
 class Load(threading.Thread):
-    """Repeats fio with verification until its end is requested."""
+    """Repeats fio with verification, in bursts, until its end is requested."""
 
     def __init__(self, uri, seed, size="16M", **options):
         super().__init__()
@@ -90,7 +95,7 @@ class Load(threading.Thread):
             try:
                 fio(self.uri, timeout=240, jobs=1, depth=8, size=self.size,
                     bs="4k-64k", rw="randwrite", verify_backlog=64,
-                    seed=(self.seed + self.jobs) % 2 ** 31, **self.options)
+                    seed=(self.seed + self.jobs) % 2 ** 31, **BURSTS, **self.options)
                 self.jobs += 1
             except (AssertionError, ValueError) as e:
                 self.failure = e

@@ -26,7 +26,7 @@ from arraystate import (away, content, settle, states, wait_failed, wait_in_sync
                         writing)
 from copies import check_copies, model_of
 from filterdisk import OVER_NBDKIT, filterdisks
-from fiojob import Fio
+from fiojob import BURSTS, Fio
 from nbdclient import connected, refuses
 from wefttest import ALL, eventually
 
@@ -93,7 +93,7 @@ def still_in_use(c, disks, bad, call, ask):
 def test_reads_are_answered_by_others(broken, seed):
     c, disks = broken
     with Fio(c.nbd, jobs=2, depth=4, size="12M", rw="randrw", bs="4k-64k",
-             seed=seed % 2 ** 31, loops=1000, verify_backlog=64) as load:
+             seed=seed % 2 ** 31, loops=1000, verify_backlog=64, **BURSTS) as load:
         for bad in rounds(random.Random(seed)):
             still_in_use(c, disks, bad, "read",
                          lambda m: disks[m].forget_cache())
