@@ -24,10 +24,9 @@ from wefttest import ALL, eventually
 
 UNIT = 64 << 10
 GROUPS, WIDTH = 4, 3
-# At least 100 in all: of members and weftd, and of the array process with one
-# of them or more.
-KILLS = 160 if ALL else 80
-ROUNDS = 20 if ALL else 10
+# Of members and weftd; and how often the array process is killed with one of them or more.
+KILLS = 160 if ALL else 48
+ROUNDS = 20 if ALL else 6
 
 
 def make(cluster, **env):
@@ -69,7 +68,7 @@ def recover(c, changed=lambda since: True):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.long(180)
+@pytest.mark.long(120)
 def test_members_and_weftd(cluster, seed):
     rng = random.Random(seed)
     c = make(cluster)
@@ -95,7 +94,7 @@ def test_members_and_weftd(cluster, seed):
     check_copies(c, model_of(c, "raid-x", UNIT, GROUPS), content(c.nbd))
 
 
-@pytest.mark.long(100)
+@pytest.mark.long(60)
 def test_array_process(cluster, seed):
     """With members and weftd, killed just before or after it."""
     rng = random.Random(seed)

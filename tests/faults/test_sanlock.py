@@ -127,9 +127,9 @@ class Host:
             f"{self.name} lost its lease, or an I/O failed: {self.said[-3:]}"
 
     def goes_on(self):
-        """Counts 20 times more, each time within a minute: how many it counts in a minute
+        """Counts 8 times more, each time within a minute: how many it counts in a minute
         depends on the disks of this machine."""
-        for _ in range(20):
+        for _ in range(8):
             before = len(self.numbers("wrote"))
             self._await(lambda before=before: len(self.numbers("wrote")) > before)
 
