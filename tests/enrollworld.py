@@ -127,7 +127,7 @@ class Node(Place):
     def etc(self):
         return self.conf.parent
 
-    def disk(self, name, megabytes=64):
+    def disk(self, name, megabytes=24):
         path = self.dir / name
         with open(path, "ab") as f:
             f.truncate(megabytes << 20)

@@ -63,7 +63,8 @@ def state(world):
 
 @contextlib.contextmanager
 def writing(n, uri, directory):
-    """All of the array, again and again."""
+    """All of the array, again and again, with pauses that leave some of the processor to
+    others."""
     stop, failures, rounds = threading.Event(), [], []
 
     def work():
@@ -73,6 +74,7 @@ def writing(n, uri, directory):
                 rounds.append(wanted)
                 if read(n, uri, directory) != wanted:
                     failures.append("other data came back")
+                stop.wait(0.5)
         except BaseException as e:
             failures.append(e)
     t = threading.Thread(target=work)

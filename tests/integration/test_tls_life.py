@@ -70,6 +70,7 @@ def test_certificates_expire_under_io(tmp_path):
             while time.time() < until + 1:
                 wanted = fill(a, uri, tmp_path)
                 assert read(a, uri, tmp_path) == wanted
+                time.sleep(0.5)
             # New connections, both ways, after the first certificates' end.
             b.end("d0", 9)
             eventually(lambda: states(world) != {"in-sync"})
