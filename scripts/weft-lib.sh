@@ -33,9 +33,10 @@ plain ()
     s/\xe2\x80[\x8e\x8f\xaa-\xae]/?/g; s/\xe2\x81[\xa6-\xa9]/?/g; s/[\x01-\x1f\x7f]/?/g'
 }
 
+# One line, whatever line breaks are in texts of others.
 say ()
 {
-  printf '%s\n' "$me: $*" | plain
+  printf '%s\n' "$(printf %s "$me: $*" | tr '\n' ' ')" | plain
 }
 
 # die STATUS WORDS
@@ -45,6 +46,18 @@ die ()
   shift
   say "$*" >&2
   exit "$die_status"
+}
+
+# is_uuid TEXT: is it a UUID as weftctl prints it?  weftd's answers are checked by this
+# before they get into a file, a unit's name or a command: a wrong weftd may put a line
+# break, and so a setting, into any text.
+is_uuid ()
+{
+  case $1 in
+    *[!0-9a-f-]*) return 1 ;;
+    ????????-????-????-????-????????????) ;;
+    *) return 1 ;;
+  esac
 }
 
 # need PROGRAM...
@@ -293,8 +306,8 @@ fingerprint_of ()
 # address_in CERTIFICATE: the first address that it is for.
 address_in ()
 {
-  openssl x509 -in "$1" -noout -ext subjectAltName |
-    sed -n 's/.*IP Address:\([0-9a-fA-F.:]*\).*/\1/p'
+  openssl x509 -in "$1" -noout -ext subjectAltName | tr ',' '\n' |
+    sed -n 's/^ *IP Address:\([0-9a-fA-F.:]*\)$/\1/p' | head -n 1
 }
 
 # make_request DIR ADDRESS [PROCESS]: a new key, and a request for a certificate of it.

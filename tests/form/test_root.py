@@ -178,3 +178,62 @@ def test_sockets():
         assert os.path.dirname(keys["ListenStream"]) in others
         assert not {"SocketUser", "SocketGroup", "Symlinks", "ExecStartPost",
                     "ListenFIFO"} & set(keys)
+
+
+# Texts that root's scripts take from weftd's answers, or from a disk, as they are.  A wrong
+# weftd may put a line break or a shell's character into any of them.
+SHOWN = "shown, on one line and without control characters (say, die)"
+COMPARED = "only compared with words of the script"
+CHECKED = "checked by is_uuid before it is used"
+SIGNED = "a file of its own, whose signature is checked before it is used"
+PROBED = "weftctl's own words about a disk of this host: a kind, UUIDs; or shown"
+ANSWERS = {
+    ("weft-enroll", '".disks[0].$1 // empty"'): PROBED,
+    ("weft-enroll", '.'): "a disk's name by the administrator, as JSON",
+    ("weft-enroll", '.ca'): SIGNED,
+    ("weft-leave", "'if .allowed then \"yes\" else .code // \"no\" end'"): COMPARED,
+    ("weft-leave", '.why'): SHOWN,
+    ("weft-leave", "'.lines[]?'"): SHOWN,
+    ("weft-leave", "'.why // \"weftd did not agree\"'"): SHOWN,
+    ("weft-lib.sh", '.role'): COMPARED,
+    ("weft-lib.sh", "'.detail? // .title? // empty'"): SHOWN,
+    ("weft-lib.sh", '.certificate'): SIGNED,
+    ("weft-renew", '.ca'): SIGNED,
+    ("weft-renew", '.crl'): SIGNED,
+    ("weft-renew", '.renew'): COMPARED,
+    ("weft-replace-disk", '.disk'): CHECKED,
+    ("weft-replace-disk", "'.node + \":\" + .path'"): SHOWN,
+    ("weft-replace-disk", "'.disks[0].uuid // empty'"): PROBED,
+}
+# Other captures of what weftctl or curl prints.
+CAPTURES = {
+    ("fence_weft", "ctl node show"): COMPARED,
+    ("fence_weft", "ctl node ls"): "the list for pacemaker, whose names weftctl has struck",
+    ("weft-enroll", "curl -sS --noproxy"): "curl's own numbers: the status, an address",
+    ("weft-lib.sh", "weftctl_here whoami --json"): "taken apart by jq, above",
+}
+JQ = re.compile(r"\bjq (?!-n )(?:-\w+ )*('[^']*'|\"[^\"]*\"|[^\s)\"]+)")
+# A question by jq -e without r or j, or JSON that stays in a file.
+ASKED = re.compile(r"\bjq (-e )?'(any\(|\.state ==|\.members\[\] \|)")
+
+
+def test_answers():
+    found, captured = set(), set()
+    for script in scripts():
+        name, text = os.path.basename(script), (SOURCE / script).read_text()
+        text = re.sub(r"^\s*#.*$", "", text, flags=re.M).replace("\\\n", "")
+        for m in JQ.finditer(text):
+            line = text[text.rindex("\n", 0, m.start()):m.start()]
+            if not ASKED.match(m.group(0)) and " need " not in f" {line.strip()}":
+                found.add((name, m.group(1)))
+        captured |= {(name, " ".join(c.split()[:3])) for c in re.findall(
+            r"\$\(((?:weftctl_here|ctl|curl)\b[^()|]*)\)", text)}
+    assert found == set(ANSWERS)
+    assert captured == set(CAPTURES)
+    # say prints one line of plain text, and die prints by say.
+    lib = (SOURCE / "scripts/weft-lib.sh").read_text()
+    assert "tr '\\n' ' ')\" | plain" in lib.split("say ()")[1].split("}")[0]
+    assert 'say "$*" >&2' in lib.split("die ()")[1].split("}")[0]
+    replace = (SOURCE / "scripts/weft-replace-disk").read_text()
+    assert re.search(r'holder=\$\(jq -r \.disk .*\n(.*\n)*?  is_uuid "\$holder" \|\|',
+                     replace)
