@@ -24,7 +24,9 @@
 #include "pki/trust.h"
 
 #define AUTH_USERS_MAX 100
-#define AUTH_TOKENS_MAX 500 /* and as many of nodes */
+/* Tokens of one user, and of all users but administrators; and of nodes. */
+#define AUTH_TOKENS_OF_USER_MAX 100
+#define AUTH_TOKENS_MAX 500
 #define AUTH_LOGINS_OF_USER_MAX 20
 #define AUTH_DEVICES_OF_USER_MAX 20
 

@@ -416,6 +416,39 @@ handle_tokens (struct loop *l, struct request *r)
   loop_answer (l, r, 200, list);
 }
 
+/* Has the user, or have all but administrators, as many tokens as there may be? */
+static bool
+refuse_many_tokens (struct loop *l, struct request *r)
+{
+  const struct auth *a = loop_auth (l);
+  const char *owner = r->caller.owner;
+  unsigned own = 0, all = 0;
+  const struct secret *s;
+  const struct user *u;
+
+  TAILQ_FOREACH (s, &a->secrets, link) {
+    if (s->kind != SECRET_TOKEN)
+      continue;
+    u = auth_user (a, s->by);
+    own += strcmp (s->by, owner) == 0;
+    all += u == NULL || u->role != ROLE_ADMIN;
+  }
+  if (own >= AUTH_TOKENS_OF_USER_MAX)
+    loop_refuse (l, r, 409, NULL, "too-many",
+                 "user %s has %u tokens already, and %d is the most for one "
+                 "user: delete one first (on the page, or by weftctl token rm)",
+                 owner, own, AUTH_TOKENS_OF_USER_MAX);
+  else if (r->caller.role != ROLE_ADMIN && all >= AUTH_TOKENS_MAX)
+    loop_refuse (l, r, 409, NULL, "too-many",
+                 "users who are no administrators have %u tokens already, and "
+                 "%d is the most for all of them: delete one of yours first, "
+                 "or ask an administrator to delete some",
+                 all, AUTH_TOKENS_MAX);
+  else
+    return false;
+  return true;
+}
+
 static void
 handle_token_add (struct loop *l, struct request *r)
 {
@@ -426,7 +459,6 @@ handle_token_add (struct loop *l, struct request *r)
            expires;
   struct store_txn *t;
   struct secret *s;
-  size_t count = 0;
   json_t *body;
 
   if (r->caller.role < q->role) {
@@ -447,8 +479,6 @@ handle_token_add (struct loop *l, struct request *r)
                  "a token cannot make the token of a login: give the password");
     return;
   }
-  TAILQ_FOREACH (s, &a->secrets, link)
-    count += s->kind == SECRET_TOKEN;
   if (auth_token (a, q->name)) {
     loop_refuse (
       l, r, 409, "name", "exists",
@@ -456,12 +486,8 @@ handle_token_add (struct loop *l, struct request *r)
       q->name);
     return;
   }
-  if (count >= AUTH_TOKENS_MAX) {
-    loop_refuse (l, r, 409, NULL, "too-many",
-                 "there are %d tokens already: delete one first",
-                 AUTH_TOKENS_MAX);
+  if (refuse_many_tokens (l, r))
     return;
-  }
   t = store_txn_new ();
   s = alloc_zeroed (sizeof *s);
   s->kind = SECRET_TOKEN;

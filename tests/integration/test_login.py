@@ -359,6 +359,38 @@ def test_own_tokens(weftd, admin):
     assert admin.get("/tokens")["tokens"] == []
 
 
+def test_tokens_of_one_user(weftd, admin):
+    """One user can't take the places for tokens of others, nor all users those of
+    administrators."""
+    def fill(caller, name, count):
+        for i in range(count):
+            caller.call("POST", "/tokens", {"name": f"{name}-{i}", "role": "viewer"},
+                        expect=201)
+
+    def refused(caller):
+        reply = caller.call("POST", "/tokens", {"name": "more", "role": "viewer"},
+                            expect=409)[1]
+        assert reply["code"] == "too-many"
+        return reply["detail"]
+    viewers = [add_user(admin, f"v{i}", "viewer") for i in range(6)]
+    fill(viewers[0], "v0", 100)
+    assert "user v0 has 100 tokens already" in refused(viewers[0])
+    script = admin.call("POST", "/tokens", {"name": "of-root", "role": "viewer"},
+                        expect=201)[1]
+    viewers[0].call("DELETE", "/tokens/v0-7", expect=200)
+    fill(viewers[0], "again", 1)
+    for i in range(1, 5):
+        fill(viewers[i], f"v{i}", 100)
+    assert "500 is the most for all of them" in refused(viewers[5])
+    # An administrator finds room, but not by a token that has a viewer's rights.
+    assert "500 is the most" in refused(Browser(weftd, script["token"]))
+    fill(admin, "root", 99)
+    assert "user root has 100 tokens already" in refused(admin)
+    # An administrator makes room.
+    admin.call("DELETE", "/tokens/v3-0", expect=200)
+    fill(viewers[5], "v5", 1)
+
+
 def test_a_token_is_not_above_itself(weftd, admin):
     """A script makes, sees and deletes no token that may do more or lasts longer
     than its own, though both are of one administrator."""
