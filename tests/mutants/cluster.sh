@@ -573,6 +573,12 @@ mutant late-disk-is-only-logged test-cluster-doubts cluster-verdict.c \
 mutant accepted-loss-goes-by-epochs test-cluster-plan cluster-import-plan.c \
   'return a->round < b->round;
   return knows_less (a, b);' 'return knows_less (a, b);'
+mutant node-displaces-disks-of-others test-cluster-import cluster-import.c \
+  'drop (c, own);' 'drop (c, TAILQ_FIRST (&c->foreigns));'
+mutant node-takes-all-places-of-imports test-cluster-import cluster-import.c \
+  'if (of_node >= NODE_DISKS_MAX)' 'if (0)'
+mutant foreign-disks-without-bound test-cluster-import cluster-import.c \
+  'else if (all >= DISKS_MAX)' 'else if (0)'
 mutant import-of-a-known-array test-cluster-import cluster-import.c \
   'else if (a)' 'else if (0)'
 mutant late-disk-is-not-named test-cluster-import cluster-admit.c \

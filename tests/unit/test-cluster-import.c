@@ -244,12 +244,11 @@ test_blank_of_a_restore (void)
   assert (cluster_disk_find (engine, blank->uuid));
 }
 
-/* The number-th disk of another cluster asks. */
+/* The number-th disk of a node of another cluster asks. */
 static void
-foreign_beat (unsigned number)
+foreign_beat_of (const char *node, unsigned number)
 {
   struct cluster_disk_heartbeat hb = { .uri = "nbd://127.0.0.1:2",
-                                       .node = "far",
                                        .instance = "f",
                                        .size = MiB (256),
                                        .data_bytes = MiB (255),
@@ -259,8 +258,15 @@ foreign_beat (unsigned number)
   memset (hb.array, 8, 16);
   memcpy (hb.uuid, &number, sizeof number);
   hb.uuid[15] = 1;
+  snprintf (hb.node, sizeof hb.node, "%s", node);
   snprintf (hb.path, sizeof hb.path, "/dev/f%u", number);
   CALL (++weftd.op, cluster_disk_heartbeat (engine, in, &hb));
+}
+
+static void
+foreign_beat (unsigned number)
+{
+  foreign_beat_of ("far", number);
 }
 
 static unsigned
@@ -282,19 +288,19 @@ test_foreigns (void)
   for (unsigned i = 0; i < DISKS; i++)
     rig.disk[i].dead = true;
   memset (import.array, 8, 16);
-  for (unsigned i = 0; i < FOREIGNS_MAX + 44; i++)
+  for (unsigned i = 0; i < NODE_DISKS_MAX + 44; i++)
     foreign_beat (i);
-  assert (foreigns (NULL) == FOREIGNS_MAX);
+  assert (foreigns (NULL) == NODE_DISKS_MAX);
   assert (!foreigns ("/dev/f43") && foreigns ("/dev/f44") == 1);
   foreign_beat (44); /* the one that was heard longest ago goes */
   foreign_beat (1000);
-  assert (foreigns (NULL) == FOREIGNS_MAX);
+  assert (foreigns (NULL) == NODE_DISKS_MAX);
   assert (!foreigns ("/dev/f45") && foreigns ("/dev/f44") == 1);
   REFUSED ("clone", cluster_array_import (engine, in, &import));
   live_on (4 * 16); /* a silent disk is no candidate */
   REFUSED ("unknown-array", cluster_array_import (engine, in, &import));
   live_on (4 * (9 * 60 + 40));
-  assert (foreigns (NULL) == FOREIGNS_MAX);
+  assert (foreigns (NULL) == NODE_DISKS_MAX);
   foreign_beat (50);
   live_on (4 * 8);
   assert (foreigns (NULL) == 1 && foreigns ("/dev/f50") == 1);
@@ -303,6 +309,31 @@ test_foreigns (void)
   live_on (4 * 3);
   assert (foreigns (NULL) == 0);
   assert (rig.steps == 0 && TAILQ_EMPTY (cluster_disks (engine)));
+}
+
+/* A node with very many disks displaces none of another node, and all nodes together have
+ * a bound.
+ */
+static void
+test_foreigns_of_nodes (void)
+{
+  char node[16];
+
+  rig_init ();
+  for (unsigned i = 0; i < DISKS; i++)
+    rig.disk[i].dead = true;
+  foreign_beat_of ("honest", 7);
+  for (unsigned i = 100; i < 100 + 2 * NODE_DISKS_MAX; i++)
+    foreign_beat_of ("greedy", i);
+  assert (foreigns ("/dev/f7") == 1);
+  assert (foreigns (NULL) == NODE_DISKS_MAX + 1);
+  for (unsigned n = 0; n < DISKS_MAX / NODE_DISKS_MAX; n++) {
+    snprintf (node, sizeof node, "g%u", n);
+    foreign_beat_of ("honest", 7);
+    for (unsigned i = 1000; i < 1000 + NODE_DISKS_MAX; i++)
+      foreign_beat_of (node, i);
+  }
+  assert (foreigns (NULL) == DISKS_MAX && foreigns ("/dev/f7") == 1);
 }
 
 /* Epochs that no weftd ever gave to a disk are refused, even from a disk that is given
@@ -759,6 +790,7 @@ main (void)
   test_replaced_too_late ();
   test_refused ();
   test_foreigns ();
+  test_foreigns_of_nodes ();
   test_second ();
   test_stale (false);
   test_stale (true);

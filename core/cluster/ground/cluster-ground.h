@@ -84,13 +84,13 @@
  */
 #define UNCONFIRMED_MS 3000
 #define ENDED_SESSIONS_MAX 128
+/* Disks, and as many that were refused and may be imported; of these, of one node. */
 #define DISKS_MAX 4096
-#define NODE_DISKS_MAX 256 /* of these, of one node */
+#define NODE_DISKS_MAX 256
 #define ARRAYS_MAX 1024
 #define SESSIONS_MAX 4096
 #define SESSION_BUCKETS 1024 /* lists by which they are found */
 #define NODES_MAX 4096
-#define FOREIGNS_MAX 256
 /* A disk's sequence number and an array's round change all the time; each is stored
  * so often at most.
  */

@@ -66,27 +66,32 @@ ahead (const struct cluster *c, const struct cluster_disk_heartbeat *hb)
   return round;
 }
 
-/* The list is in the order in which they were last heard. */
+/* The list is in the order in which they were last heard.  A node beyond its quota
+ * displaces its own disks, and not those of others.
+ */
 void
 cluster_import_note (struct cluster *c, const struct cluster_disk_heartbeat *hb)
 {
-  struct cluster_foreign *f, *known = NULL;
-  /* All disks of arrays that need a restore are heard. */
-  unsigned count = 0,
-           max = cluster_step_restoring (c) ? DISKS_MAX : FOREIGNS_MAX;
+  struct cluster_foreign *f, *known = NULL, *own = NULL;
+  unsigned all = 0, of_node = 0;
 
   TAILQ_FOREACH (f, &c->foreigns, link) {
-    count++;
+    all++;
+    if (strcmp (f->hb.node, hb->node) != 0)
+      continue;
+    of_node++;
+    own = own ? own : f;
     /* A clone has the same UUID: that is another disk. */
     if (cluster_uuid_equal (f->hb.uuid, hb->uuid) &&
-        strcmp (f->hb.node, hb->node) == 0 &&
         strcmp (f->hb.path, hb->path) == 0)
       known = f;
   }
   if (known)
     TAILQ_REMOVE (&c->foreigns, known, link);
   else {
-    if (count >= max)
+    if (of_node >= NODE_DISKS_MAX)
+      drop (c, own);
+    else if (all >= DISKS_MAX)
       drop (c, TAILQ_FIRST (&c->foreigns));
     known = alloc_zeroed (sizeof *known);
   }
