@@ -2,6 +2,7 @@
 
 #include <config.h>
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,12 @@
 #define STRANGER_BYTES_MAX (32 << 10)
 #define STRANGER_VALUES_MAX 64
 
+/* So much memory a value takes at most as JSON: `{}` counts as two, and takes some 230. */
+#define VALUE_BYTES 128
+
+_Static_assert (STRANGER_BYTES_MAX <= QUOTA_SMALL_BYTES,
+                "the bodies of strangers don't count");
+
 /* A caller that sends a little too much gets an answer; a caller that sends
  * without end is cut off.
  */
@@ -46,6 +53,48 @@ http_body_refuse (struct mg_connection *conn, int status, const char *code,
   while (left > 0 && (n = mg_read (conn, some, sizeof some)) > 0)
     left -= n;
   return status;
+}
+
+int
+http_body_refuse_over_quota (struct mg_connection *conn, enum quota_kind kind)
+{
+  static const char *const why[QUOTA_KINDS] = {
+    [QUOTA_CALL] =
+      "too many requests are under way: ask again when one is answered",
+    [QUOTA_STREAM] =
+      "too many streams of events are open: close one that nobody reads",
+    [QUOTA_BYTES] =
+      "too many bytes of large requests are under way: send this one again "
+      "when one is answered, or a smaller one",
+  };
+
+  http_reply_log_refusal (conn, "too many requests at once");
+  return http_body_refuse (conn, 429, "too-many-requests", "Retry-After: 1\r\n",
+                           why[kind]);
+}
+
+/* Count these bytes, if they are many, until the request is answered.  False: refused. */
+static bool
+count_bytes (struct mg_connection *conn, struct request *r, size_t bytes)
+{
+  if (bytes <= QUOTA_SMALL_BYTES)
+    return true;
+  if (!quota_begin (&r->caller, QUOTA_BYTES, (unsigned) bytes)) {
+    http_body_refuse_over_quota (conn, QUOTA_BYTES);
+    return false;
+  }
+  r->body_bytes += (unsigned) bytes;
+  return true;
+}
+
+/* These bytes are given back already. */
+static void
+uncount_bytes (struct request *r, size_t bytes)
+{
+  if (bytes <= QUOTA_SMALL_BYTES)
+    return;
+  quota_end (&r->caller, QUOTA_BYTES, (unsigned) bytes);
+  r->body_bytes -= (unsigned) bytes;
 }
 
 /* The error in the lines of a request's head; NULL: there is none.
@@ -178,7 +227,8 @@ is_whole (struct mg_connection *conn, size_t length, size_t most, int last)
 
 /* The body as text, *length bytes; NULL: refused. */
 static char *
-read_body (struct mg_connection *conn, size_t most, size_t *length)
+read_body (struct mg_connection *conn, struct request *r, size_t most,
+           size_t *length)
 {
   const struct mg_request_info *info = mg_get_request_info (conn);
   char *body;
@@ -191,6 +241,8 @@ read_body (struct mg_connection *conn, size_t most, size_t *length)
   room = info->content_length > 0 ? (size_t) info->content_length : 0;
   if (mg_get_header (conn, "Transfer-Encoding")) /* not known before */
     room = most;
+  if (!count_bytes (conn, r, room))
+    return NULL;
   body = alloc_bytes (room + 1);
   while (*length <= room &&
          (n = mg_read (conn, body + *length, room + 1 - *length)) > 0)
@@ -201,12 +253,12 @@ read_body (struct mg_connection *conn, size_t most, size_t *length)
   return NULL;
 }
 
-/* Is it nested so deep that parsing it would need much stack (civetweb's threads have
- * little), or has it so many values that they would need much memory, a hundred times
- * what the text has?
+/* How many values are in it; UINT_MAX: it is nested so deep that parsing it would need
+ * much stack (civetweb's threads have little).  Values need a hundred times the memory of
+ * their text.
  */
-static bool
-too_much (const char *body, size_t length, unsigned values_max)
+static unsigned
+count_values (const char *body, size_t length)
 {
   unsigned depth = 0, values = 0;
   bool string = false;
@@ -218,15 +270,15 @@ too_much (const char *body, size_t length, unsigned values_max)
       string = !string;
     else if (!string && (body[i] == '[' || body[i] == '{')) {
       if (++depth > JSON_DEPTH_MAX)
-        return true;
+        return UINT_MAX;
     }
     else if (!string && (body[i] == ']' || body[i] == '}') && depth > 0)
       depth--;
     /* One begins behind each of these. */
-    if (!string && strchr ("[{,:", body[i]) && ++values > values_max)
-      return true;
+    if (!string && strchr ("[{,:", body[i]))
+      values++;
   }
-  return false;
+  return values;
 }
 
 bool
@@ -244,23 +296,25 @@ http_body_take (struct mg_connection *conn, struct request *r)
   unsigned bytes_max = stranger          ? STRANGER_BYTES_MAX
                        : r->route->large ? LARGE_BYTES_MAX
                                          : BODY_BYTES_MAX;
-  char *body = read_body (conn, bytes_max, &length);
+  char *body = read_body (conn, r, bytes_max, &length);
+  unsigned values;
 
   if (body == NULL)
     return false;
+  values = count_values (body, length);
   query_take_body (&r->query, body, length);
   if (type == NULL || strcspn (type, "; \t") != 16 ||
       strncasecmp (type, "application/json", 16) != 0)
     http_reply_refuse (
       conn, 415, NULL, NULL, "",
       "the body must be JSON: give Content-Type: application/json");
-  else if (too_much (body, length, values_max))
+  else if (values > values_max)
     http_reply_refuse (
       conn, 400, NULL, NULL, "",
       "the body is nested more than %d deep, or has more than %u "
       "values",
       JSON_DEPTH_MAX, values_max);
-  else {
+  else if (count_bytes (conn, r, (size_t) values * VALUE_BYTES)) {
     json = json_loadb (body, length, JSON_REJECT_DUPLICATES, &error);
     if (json == NULL)
       http_reply_refuse (conn, 400, NULL, NULL, "",
@@ -274,6 +328,7 @@ http_body_take (struct mg_connection *conn, struct request *r)
   fields_begin (&f, json);
   r->route->parse (&f, r);
   json_decref (json);
+  uncount_bytes (r, (size_t) values * VALUE_BYTES);
   if (f.failed)
     http_reply_refuse (conn, f.field[0] ? 422 : 400, f.field, NULL, "", "%s",
                        f.why);

@@ -12,19 +12,7 @@
 #include "common/clock.h"
 #include "pki/ca.h"
 #include "http-internal.h"
-#include "log.h"
-#include "refusals.h"
 #include "routes.h"
-
-void
-http_caller_log_refusal (struct mg_connection *conn, const char *reason)
-{
-  const char *address = mg_get_request_info (conn)->remote_addr;
-
-  if (refusals_first (reason, address))
-    log_line (CLUSTER_WARNING, "refused, from %s: %s (said once in a while)",
-              address, reason);
-}
 
 /* How long the host's name is in "name", "name:port" or "[address]:port"; 0: it
  * is none of these.
@@ -87,7 +75,7 @@ http_caller_refuse_stranger (struct http *h, struct mg_connection *conn)
   const char *rest;
 
   if (host == NULL || !is_ours (&h->options, host)) {
-    http_caller_log_refusal (conn, "a Host header that names another host");
+    http_reply_log_refusal (conn, "a Host header that names another host");
     http_reply_refuse (
       conn, 403, NULL, NULL, "",
       "the Host header must name an address on which weftd listens, "
@@ -98,7 +86,7 @@ http_caller_refuse_stranger (struct http *h, struct mg_connection *conn)
     return false;
   rest = strstr (origin, "://");
   if (rest == NULL || strcasecmp (rest + 3, host) != 0) {
-    http_caller_log_refusal (conn, "a page from another origin");
+    http_reply_log_refusal (conn, "a page from another origin");
     http_reply_refuse (conn, 403, NULL, NULL, "",
                        "a page from another origin may not call weftd");
     return true;
@@ -176,7 +164,7 @@ http_caller_take (struct http *h, struct mg_connection *conn, struct request *r)
     r->certificate = r->caller.via == VIA_CERTIFICATE ? peer : NULL;
     return true;
   }
-  http_caller_log_refusal (conn, refusal.code);
+  http_reply_log_refusal (conn, refusal.code);
   if (!http_body_drop (conn))
     return false;
   if (auth_audits_refusal (r, refusal.status, clock_wall_ms ())) {

@@ -8,6 +8,7 @@
 #include <civetweb.h>
 
 #include "http.h"
+#include "quota.h"
 
 /* Style and script from here alone; nobody may frame the page. */
 #define SECURITY_HEADERS                                                       \
@@ -39,11 +40,11 @@ int http_reply_refuse (struct mg_connection *conn, int status,
                        const char *fmt, ...)
   __attribute__ ((format (printf, 6, 7)));
 int http_reply_not_found (struct mg_connection *conn, const char *path);
+/* Log that a request was refused; of many only some are. */
+void http_reply_log_refusal (struct mg_connection *conn, const char *reason);
 
 /* ---- http-caller.c ---- */
 
-/* Log that a request was refused; of many only some are. */
-void http_caller_log_refusal (struct mg_connection *conn, const char *reason);
 /* Refuse a request from another site's page, or to another name than weftd's.
  * True: refused.
  */
@@ -80,6 +81,9 @@ bool http_body_take (struct mg_connection *conn, struct request *r);
  */
 int http_body_refuse (struct mg_connection *conn, int status, const char *code,
                       const char *extra, const char *why);
+/* The same of a request whose caller has too many of a kind. */
+int http_body_refuse_over_quota (struct mg_connection *conn,
+                                 enum quota_kind kind);
 /* Read a body that the route does not want, and forget it. */
 bool http_body_drop (struct mg_connection *conn);
 

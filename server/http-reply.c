@@ -10,6 +10,8 @@
 
 #include "alloc.h"
 #include "http-internal.h"
+#include "log.h"
+#include "refusals.h"
 #include "views.h"
 
 static const char *
@@ -105,4 +107,14 @@ http_reply_not_found (struct mg_connection *conn, const char *path)
     conn, 404, NULL, NULL, "",
     "there is nothing at %.200s: GET /api/v1/openapi.json describes the API",
     path);
+}
+
+void
+http_reply_log_refusal (struct mg_connection *conn, const char *reason)
+{
+  const char *address = mg_get_request_info (conn)->remote_addr;
+
+  if (refusals_first (reason, address))
+    log_line (CLUSTER_WARNING, "refused, from %s: %s (said once in a while)",
+              address, reason);
 }

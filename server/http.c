@@ -39,17 +39,6 @@
 
 /* ---- One request. ---- */
 
-static int
-refuse_over_quota (struct mg_connection *conn, enum quota_kind kind)
-{
-  http_caller_log_refusal (conn, "too many requests at once");
-  return http_body_refuse (
-    conn, 429, "too-many-requests", "Retry-After: 1\r\n",
-    kind == QUOTA_STREAM
-      ? "too many streams of events are open: close one that nobody reads"
-      : "too many requests are under way: ask again when one is answered");
-}
-
 /* When its caller is known, and has room in its quota.  A stranger's request
  * begins when all of it is there, and ends before the stranger takes the
  * answer: else slow strangers would have all places of strangers together.
@@ -78,16 +67,16 @@ serve_route (struct http *h, struct mg_connection *conn, struct request *r,
   default:
     break;
   }
-  if (stranger && !quota_begin (&caller, QUOTA_CALL))
-    return refuse_over_quota (conn, QUOTA_CALL);
+  if (stranger && !quota_begin (&caller, QUOTA_CALL, 1))
+    return http_body_refuse_over_quota (conn, QUOTA_CALL);
   doorman_busy (conn, true);
   if (r->route->prepare == NULL || r->route->prepare (h->loop, r))
     loop_ask (h->loop, r);
   doorman_busy (conn, false);
   if (stranger)
-    quota_end (&caller, QUOTA_CALL);
+    quota_end (&caller, QUOTA_CALL, 1);
   if (r->status == 429)
-    http_caller_log_refusal (conn, "too many tries");
+    http_reply_log_refusal (conn, "too many tries");
   auth_revoked_name (loop_auth (h->loop), revoked);
   n = strlen (r->headers);
   snprintf (r->headers + n, sizeof r->headers - n, "Weft-Revoked: %s\r\n",
@@ -131,13 +120,15 @@ serve_api (struct http *h, struct mg_connection *conn, const char *method,
   caller = r.caller; /* a login changes the caller */
   if (caller.role == ROLE_NOBODY)
     status = serve_route (h, conn, &r, method, path);
-  else if (quota_begin (&caller, kind)) {
+  else if (quota_begin (&caller, kind, 1)) {
     doorman_know (conn, &caller);
     status = serve_route (h, conn, &r, method, path);
-    quota_end (&caller, kind);
+    quota_end (&caller, kind, 1);
   }
   else
-    status = refuse_over_quota (conn, kind);
+    status = http_body_refuse_over_quota (conn, kind);
+  if (r.body_bytes > 0)
+    quota_end (&caller, QUOTA_BYTES, r.body_bytes);
   request_destroy (&r);
   return status;
 }

@@ -51,6 +51,8 @@ struct request {
   unsigned member;
   char job[80]; /* its id */
 
+  unsigned body_bytes; /* of its body, as they count in the caller's quota */
+
   /* From the body, as the route's parse function leaves it. */
   void *input; /* the route's own, route->input bytes; freed with the request */
   /* The node that sends it; "": see the path.  Where the path has a {node} beside a

@@ -18,21 +18,24 @@
 enum who { STRANGER, USER, ADMIN, NODE, ANYBODY, WHOS };
 
 static const struct {
-  unsigned each[2], all[2]; /* calls, streams; 0: there is no limit */
+  unsigned each[QUOTA_KINDS], all[QUOTA_KINDS]; /* 0: there is no limit */
 } limits[WHOS] = {
-  [STRANGER] = { { QUOTA_STRANGER_CALLS, 1 }, { QUOTA_STRANGERS_CALLS, 1 } },
-  [USER] = { { QUOTA_USER_CALLS, QUOTA_USER_STREAMS },
-             { QUOTA_USERS_CALLS, QUOTA_STREAMS } },
-  [ADMIN] = { { QUOTA_USER_CALLS, QUOTA_USER_STREAMS }, { 0, 0 } },
-  [NODE] = { { QUOTA_NODE_CALLS, QUOTA_USER_STREAMS }, { 0, QUOTA_STREAMS } },
-  [ANYBODY] = { { 0, 0 }, { 0, QUOTA_STREAMS } },
+  [STRANGER] = { .each = { QUOTA_STRANGER_CALLS, 1, QUOTA_SMALL_BYTES },
+                 .all = { QUOTA_STRANGERS_CALLS, 1, QUOTA_USERS_BYTES } },
+  [USER] = { .each = { QUOTA_USER_CALLS, QUOTA_USER_STREAMS, QUOTA_USER_BYTES },
+             .all = { QUOTA_USERS_CALLS, QUOTA_STREAMS, QUOTA_USERS_BYTES } },
+  [ADMIN] = { .each = { QUOTA_USER_CALLS, QUOTA_USER_STREAMS,
+                        QUOTA_USER_BYTES } },
+  [NODE] = { .each = { QUOTA_NODE_CALLS, QUOTA_USER_STREAMS, QUOTA_NODE_BYTES },
+             .all = { 0, QUOTA_STREAMS, QUOTA_NODES_BYTES } },
+  [ANYBODY] = { .all = { 0, QUOTA_STREAMS, QUOTA_NODES_BYTES } },
 };
 
 /* A caller with requests under way. */
 struct holder {
   LIST_ENTRY (holder) link;
   char key[QUOTA_KEY_BYTES];
-  unsigned has[2];
+  unsigned has[QUOTA_KINDS];
 };
 
 #define BUCKETS 256
@@ -41,7 +44,7 @@ struct holder {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD (, holder) holders[BUCKETS];
-static unsigned all[WHOS][2];
+static unsigned all[WHOS][QUOTA_KINDS];
 static struct bucket attaches[ATTACHES_MAX]; /* by node */
 static uint64_t refused;
 
@@ -98,13 +101,13 @@ find (const char *key, unsigned *bucket)
 }
 
 static bool
-is_full (unsigned has, unsigned limit)
+is_full (unsigned has, unsigned amount, unsigned limit)
 {
-  return limit > 0 && has >= limit;
+  return limit > 0 && (amount > limit || has > limit - amount);
 }
 
 bool
-quota_begin (const struct caller *caller, enum quota_kind kind)
+quota_begin (const struct caller *caller, enum quota_kind kind, unsigned amount)
 {
   enum who who = who_is (caller);
   char key[QUOTA_KEY_BYTES];
@@ -115,16 +118,16 @@ quota_begin (const struct caller *caller, enum quota_kind kind)
   quota_key (caller, key);
   pthread_mutex_lock (&lock);
   h = find (key, &bucket);
-  fits = !is_full (h ? h->has[kind] : 0, limits[who].each[kind]) &&
-         !is_full (all[who][kind], limits[who].all[kind]);
+  fits = !is_full (h ? h->has[kind] : 0, amount, limits[who].each[kind]) &&
+         !is_full (all[who][kind], amount, limits[who].all[kind]);
   if (fits && h == NULL) {
     h = alloc_zeroed (sizeof *h);
     strcpy (h->key, key);
     LIST_INSERT_HEAD (&holders[bucket], h, link);
   }
   if (fits) {
-    h->has[kind]++;
-    all[who][kind]++;
+    h->has[kind] += amount;
+    all[who][kind] += amount;
   }
   else
     refused++;
@@ -133,8 +136,9 @@ quota_begin (const struct caller *caller, enum quota_kind kind)
 }
 
 void
-quota_end (const struct caller *caller, enum quota_kind kind)
+quota_end (const struct caller *caller, enum quota_kind kind, unsigned amount)
 {
+  static const unsigned nothing[QUOTA_KINDS];
   char key[QUOTA_KEY_BYTES];
   unsigned bucket;
   struct holder *h;
@@ -142,9 +146,10 @@ quota_end (const struct caller *caller, enum quota_kind kind)
   quota_key (caller, key);
   pthread_mutex_lock (&lock);
   h = find (key, &bucket);
-  assert (h && h->has[kind] > 0);
-  all[who_is (caller)][kind]--;
-  if (--h->has[kind] == 0 && h->has[!kind] == 0) {
+  assert (h && h->has[kind] >= amount);
+  all[who_is (caller)][kind] -= amount;
+  h->has[kind] -= amount;
+  if (memcmp (h->has, nothing, sizeof nothing) == 0) {
     LIST_REMOVE (h, link);
     free (h);
   }

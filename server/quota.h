@@ -6,7 +6,7 @@
  * network). Each caller has a limit, and all callers of a kind together have
  * one, so that more than half of weftd's threads are left to nodes;
  * administrators are not counted with the other users.  With --no-login only
- * streams are bounded, all together.
+ * streams and bytes are bounded, all together.
  */
 
 #ifndef WEFT_QUOTA_H
@@ -29,6 +29,15 @@
 /* Streams of events. */
 #define QUOTA_USER_STREAMS 32
 #define QUOTA_STREAMS 256
+/* Bytes of large bodies until they are answered, and of the JSON that is made of them.
+ * Bodies of at most QUOTA_SMALL_BYTES, and JSON of as many, do not count: the threads bound
+ * those.
+ */
+#define QUOTA_SMALL_BYTES (64u << 10)
+#define QUOTA_USER_BYTES (16u << 20)
+#define QUOTA_USERS_BYTES (64u << 20)
+#define QUOTA_NODE_BYTES (64u << 20)
+#define QUOTA_NODES_BYTES (256u << 20)
 /* Idle connections of which weftd knows whose they are (doorman.h). */
 #define QUOTA_CONNECTIONS QUOTA_NODE_CALLS
 /* Sessions of a node, and how many it may be granted: so many at once, then one in this
@@ -38,11 +47,15 @@
 #define QUOTA_ATTACHES 64
 #define QUOTA_ATTACH_MS 1000
 
-enum quota_kind { QUOTA_CALL, QUOTA_STREAM };
+enum quota_kind { QUOTA_CALL, QUOTA_STREAM, QUOTA_BYTES, QUOTA_KINDS };
 
-/* Begin with a request, or a stream; false: there are too many.  quota_end ends it. */
-bool quota_begin (const struct caller *caller, enum quota_kind kind);
-void quota_end (const struct caller *caller, enum quota_kind kind);
+/* Begin with so many requests, streams, or bytes; false: there are too many.  quota_end
+ * ends them.
+ */
+bool quota_begin (const struct caller *caller, enum quota_kind kind,
+                  unsigned amount);
+void quota_end (const struct caller *caller, enum quota_kind kind,
+                unsigned amount);
 
 /* May the node attach once more?  Only granted attaches count: a process that
  * must wait asks again and again.

@@ -107,7 +107,18 @@ forget_leases (void *input)
   free (w->declared);
 }
 
-ROUTE_CALL (handle_leases, cluster_session_leases, r->id, r->input)
+/* The call may wait for its leases, and be answered at any time from then on.  The engine
+ * has taken the ranges before, so they are freed here.
+ */
+static void
+handle_leases (struct loop *l, struct request *r)
+{
+  struct cluster_lease_words *w = r->input, words = *w;
+
+  w->given = w->declared = NULL;
+  cluster_session_leases (loop_cluster (l), loop_input (l, r), r->id, &words);
+  forget_leases (&words);
+}
 
 static json_t *
 reply_leases (struct loop *l, struct request *r, const struct cluster_output *o,

@@ -42,6 +42,8 @@ MIB = 1 << 20
 # memory that OpenSSL had freed.
 KEPT = 24 * MIB
 THREADS = 1536  # server/doorman.h
+LARGE_BYTES = 4 << 20
+NODE_BYTES, USER_BYTES = 64 << 20, 16 << 20
 
 
 @pytest.fixture
@@ -197,6 +199,101 @@ def test_bodies(weftd, admin, nodes, tls):
         peak = resident(weftd, "VmHWM") - before
         print(f"{resident(weftd) - before >> 10} KiB more, {peak >> 10} at most")
         assert peak < 4 * KEPT
+
+
+LEASES = "/sessions/0000000000000001/leases"
+
+
+def begin_post(w, path, size, node=None, token=None):
+    """A body of which one byte does not come: its socket."""
+    s = socket.create_connection(w.tls_address, timeout=60)
+    s = trusting(w, node).wrap_socket(s, server_hostname="127.0.0.1")
+    head = [f"POST /api/v1{path} HTTP/1.1", "Host: 127.0.0.1",
+            "Content-Type: application/json", f"Content-Length: {size}"]
+    if token:
+        head.append("Authorization: Bearer " + token)
+    s.sendall("\r\n".join(head + ["", ""]).encode())
+    with contextlib.suppress(OSError):
+        s.sendall(b'{"x":"' + b"x" * (size - 9) + b'"}')
+    return s
+
+
+def answered(s, seconds):
+    """The answer on a socket within that time; b"": none."""
+    s.settimeout(seconds)
+    try:
+        return s.recv(4096)
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize("caller", ["node", "viewer"])
+def test_large_bodies_of_one(weftd, admin, nodes, caller):
+    """Many large bodies at the same time: weftd takes so many bytes of one caller, refuses
+    the rest with a time to try again, and still answers small calls of that caller."""
+    if caller == "node":
+        path, size, most = LEASES, LARGE_BYTES, NODE_BYTES
+        words = {"node": enrolled(admin, "large")}
+        small = lambda: words["node"].call("GET", "/me")[0]
+        many = 48
+    else:
+        path, size, most, many = "/layouts", MIB, USER_BYTES, 28
+        words = {"token": viewer_token(admin)}
+        small = lambda: Browser(weftd, words["token"]).status("GET", "/me")
+    before = resident(weftd)
+    begun = []
+    with contextlib.ExitStack() as stack:
+        for _ in range(many):
+            begun.append(stack.enter_context(begin_post(weftd, path, size, **words)))
+        grown = resident(weftd) - before
+        assert small() == 200
+        none_fails(nodes)
+        said = [answered(s, 0.5) for s in begun]
+        # On a slow machine the first ones may have waited for too long (400).
+        waiting = [s for s, text in zip(begun, said) if not text]
+        refused = [text for text in said if b" 429 " in text]
+        assert 0 < len(waiting) <= most // size and len(refused) >= many // 4
+        for text in refused:
+            assert b"Retry-After: 1\r\n" in text, text
+            assert b"too many bytes of large requests" in text
+        print(f"{grown >> 10} KiB more")
+        if not of_sanitizer(weftd):
+            assert size < grown < most + KEPT
+        for s in waiting:
+            s.sendall(b" ")
+            assert b" 429 " not in answered(s, 30)
+    # Each has its bytes back.
+    for _ in range(most // size + 2):
+        with begin_post(weftd, path, size, **words) as s:
+            s.sendall(b" ")
+            text = answered(s, 30)
+            assert text and b" 429 " not in text
+    if not of_sanitizer(weftd):
+        eventually(lambda: resident(weftd) - before < 2 * KEPT)
+
+
+def test_large_json_of_one(weftd, admin, nodes):
+    """Bodies of some 100 KiB whose JSON has a hundred times as much."""
+    body = b'{"x":[' + b"{}," * 150000 + b"{}]}"
+    node = enrolled(admin, "large")
+    context = trusting(weftd, node)
+
+    def call(_):
+        c = http.client.HTTPSConnection(*weftd.tls_address, timeout=60, context=context)
+        with contextlib.closing(c):
+            c.request("POST", "/api/v1" + LEASES, body,
+                      {"Content-Type": "application/json"})
+            return c.getresponse().status
+    before = resident(weftd)
+    with concurrent.futures.ThreadPoolExecutor(16) as threads:
+        said = list(threads.map(call, range(96)))
+    none_fails(nodes)
+    peak = resident(weftd, "VmHWM") - before
+    print({s: said.count(s) for s in said}, f"{peak >> 10} KiB at most")
+    assert len(set(said) - {429}) == 1
+    if not of_sanitizer(weftd):
+        assert peak < NODE_BYTES + 2 * KEPT
+    assert eventually(lambda: call(0) != 429)
 
 
 @pytest.mark.parametrize("tls", [False, True])

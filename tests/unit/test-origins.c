@@ -76,16 +76,51 @@ test_quota (void)
 
   for (unsigned i = 0; i < QUOTA_STRANGER_CALLS; i++) {
     strcpy (c.address, ours (i));
-    assert (quota_begin (&c, QUOTA_CALL));
+    assert (quota_begin (&c, QUOTA_CALL, 1));
   }
   strcpy (c.address, ours (99));
-  assert (!quota_begin (&c, QUOTA_CALL));
+  assert (!quota_begin (&c, QUOTA_CALL, 1));
   strcpy (c.address, THEIRS);
-  assert (quota_begin (&c, QUOTA_CALL));
-  quota_end (&c, QUOTA_CALL);
+  assert (quota_begin (&c, QUOTA_CALL, 1));
+  quota_end (&c, QUOTA_CALL, 1);
   strcpy (c.address, ours (99));
   for (unsigned i = 0; i < QUOTA_STRANGER_CALLS; i++)
-    quota_end (&c, QUOTA_CALL);
+    quota_end (&c, QUOTA_CALL, 1);
+}
+
+/* Of each caller, exactly up to the bound; of all nodes together, beside which users and
+ * administrators have their own; and each gets its own back.
+ */
+static void
+test_quota_bytes (void)
+{
+  const unsigned nodes = QUOTA_NODES_BYTES / QUOTA_NODE_BYTES;
+  struct caller n = { .role = ROLE_NODE, .via = VIA_CERTIFICATE };
+  struct caller u = { .role = ROLE_VIEWER, .via = VIA_TOKEN, .owner = "u" };
+  struct caller a = { .role = ROLE_ADMIN, .via = VIA_TOKEN, .owner = "a" };
+  struct caller s = { .role = ROLE_NOBODY, .address = "192.0.2.7" };
+
+  for (unsigned i = 0; i < nodes; i++) {
+    snprintf (n.name, sizeof n.name, "n%u", i);
+    assert (!quota_begin (&n, QUOTA_BYTES, QUOTA_NODE_BYTES + 1));
+    assert (quota_begin (&n, QUOTA_BYTES, QUOTA_NODE_BYTES - 5));
+    assert (!quota_begin (&n, QUOTA_BYTES, 6));
+    assert (quota_begin (&n, QUOTA_BYTES, 5));
+    assert (quota_begin (&n, QUOTA_CALL, 1)); /* another kind */
+    quota_end (&n, QUOTA_CALL, 1);
+  }
+  strcpy (n.name, "other");
+  assert (!quota_begin (&n, QUOTA_BYTES, 1));
+  assert (quota_begin (&u, QUOTA_BYTES, QUOTA_USER_BYTES));
+  assert (!quota_begin (&u, QUOTA_BYTES, 1));
+  assert (quota_begin (&a, QUOTA_BYTES, QUOTA_USER_BYTES));
+  assert (quota_begin (&s, QUOTA_BYTES, QUOTA_SMALL_BYTES));
+  assert (!quota_begin (&s, QUOTA_BYTES, 1));
+  strcpy (n.name, "n0");
+  quota_end (&n, QUOTA_BYTES, 7);
+  strcpy (n.name, "other");
+  assert (quota_begin (&n, QUOTA_BYTES, 7));
+  assert (!quota_begin (&n, QUOTA_BYTES, 1));
 }
 
 static void
@@ -227,6 +262,7 @@ main (void)
   test_origin ();
   test_loopback ();
   test_quota ();
+  test_quota_bytes ();
   test_log ();
   test_audit ();
   test_passwords ();
