@@ -298,10 +298,12 @@ http_body_take (struct mg_connection *conn, struct request *r)
                                          : BODY_BYTES_MAX;
   char *body = read_body (conn, r, bytes_max, &length);
   unsigned values;
+  size_t tree; /* bytes */
 
   if (body == NULL)
     return false;
   values = count_values (body, length);
+  tree = (size_t) values * VALUE_BYTES;
   query_take_body (&r->query, body, length);
   if (type == NULL || strcspn (type, "; \t") != 16 ||
       strncasecmp (type, "application/json", 16) != 0)
@@ -314,12 +316,14 @@ http_body_take (struct mg_connection *conn, struct request *r)
       "the body is nested more than %d deep, or has more than %u "
       "values",
       JSON_DEPTH_MAX, values_max);
-  else if (count_bytes (conn, r, (size_t) values * VALUE_BYTES)) {
+  else if (count_bytes (conn, r, tree)) {
     json = json_loadb (body, length, JSON_REJECT_DUPLICATES, &error);
-    if (json == NULL)
+    if (json == NULL) {
+      uncount_bytes (r, tree);
       http_reply_refuse (conn, 400, NULL, NULL, "",
                          "the body is no JSON: %.150s, in line %d", error.text,
                          error.line);
+    }
   }
   OPENSSL_cleanse (body, length); /* there may be a password in it */
   free (body);
@@ -328,7 +332,7 @@ http_body_take (struct mg_connection *conn, struct request *r)
   fields_begin (&f, json);
   r->route->parse (&f, r);
   json_decref (json);
-  uncount_bytes (r, (size_t) values * VALUE_BYTES);
+  uncount_bytes (r, tree);
   if (f.failed)
     http_reply_refuse (conn, f.field[0] ? 422 : 400, f.field, NULL, "", "%s",
                        f.why);

@@ -209,7 +209,7 @@ change_json (const struct cluster_change *c, unsigned members)
     { NULL } });
 }
 
-/* Sessions that are over: [session, epoch, ordered] each. */
+/* Sessions that are over: [session, epoch, ordered, node] each. */
 static json_t *
 over_json (const struct cluster_array_record *a)
 {
@@ -217,8 +217,9 @@ over_json (const struct cluster_array_record *a)
 
   for (unsigned i = 0; i < a->over_count; i++)
     json_array_append_new (
-      list, json_pack ("[oob]", text_session (a->over[i].session),
-                       text_number (a->over[i].epoch), a->over[i].ordered));
+      list, json_pack ("[oobs]", text_session (a->over[i].session),
+                       text_number (a->over[i].epoch), a->over[i].ordered,
+                       a->over[i].node));
   return list;
 }
 
@@ -312,6 +313,7 @@ parse_over (struct fields *f, struct cluster_array_record *a)
     struct cluster_over *o = &a->over[i];
     const char *session = json_string_value (json_array_get (one, 0));
     const json_t *epoch = json_array_get (one, 1);
+    const char *node = json_string_value (json_array_get (one, 3));
 
     if (i == OVER_MAX || session == NULL || !json_is_integer (epoch) ||
         !fields_parse_id (session, &o->session)) {
@@ -320,6 +322,7 @@ parse_over (struct fields *f, struct cluster_array_record *a)
     }
     o->epoch = (uint64_t) json_integer_value (epoch);
     o->ordered = json_is_true (json_array_get (one, 2));
+    snprintf (o->node, sizeof o->node, "%s", node ? node : "");
     a->over_count++;
   }
 }

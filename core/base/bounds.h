@@ -127,9 +127,15 @@
 #define MEMBER_SESSIONS_MAX 64
 
 /* Sessions of an array that are over, and whose tokens are of an epoch that members
- * serve still: in all, in one answer to a member, and of those that a member knows.
+ * serve still, with those that are not over yet: in all, of one node, and those for which
+ * readers leave room, so that writers find places.  After so many ends of one node's, or in
+ * all, tokens are renewed.
  */
-#define OVER_MAX 256
+#define OVER_MAX 512
+#define OVER_NODE_MAX 96
+#define OVER_WRITERS 64
+#define OVER_NODE_RENEW 32
+/* In one answer to a member, and of those that a member knows. */
 #define OVER_TOLD_MAX 64
 #define MEMBER_OVER_MAX 1024
 

@@ -159,6 +159,7 @@ struct cluster_over {
   uint64_t epoch;   /* of its newest tokens */
   bool ordered;     /* an administrator has ended it */
   uint64_t number;  /* grows; for this weftd's life alone, and not stored */
+  char node[NAME_BYTES_MAX + 1]; /* whose it was; "": of a weftd of before */
 };
 
 struct cluster_array_record {

@@ -16,6 +16,7 @@ import http.client
 import json
 import resource
 import socket
+import sqlite3
 import threading
 import time
 
@@ -541,3 +542,36 @@ def ask_without_end(weftd, admin, h1, h2):
     eventually(lambda: ask(h1, "f" * 16)[0] == 201)
     for line in lines.values():
         line.close()
+
+
+def test_readers_of_four_nodes(weftd, admin):
+    """Four nodes that may only read, each with all sessions that it may have of one array:
+    another node attaches it, to read and to write.  weftd stores the node of each ended
+    session."""
+    h1, h2 = enrolled(admin, "h1"), enrolled(admin, "h2")
+    m = alone(admin, h1)
+    attached(m, h1)
+    readers = [enrolled(admin, f"r{i}") for i in range(4)]
+    for r in readers:
+        admin.call("PUT", f"/arrays/a/allow/{r.name}", {"mode": "ro"}, expect=200)
+
+    def ask(node, **more):
+        status, r = node.call("POST", "/arrays/a/sessions", {**attach(node), **more})
+        return status, r.get("code") or r["session"]
+
+    def look():
+        with contextlib.closing(sqlite3.connect(weftd.state / "weftd.db")) as db:
+            [[text]] = db.execute("SELECT json FROM record WHERE kind = 'array'")
+        assert [(o[0], o[3]) for o in json.loads(text)["over"]] == [(ended, "r0")]
+    with beating(m):
+        for r in readers:
+            said = [ask(r, instance=f"{i:016x}") for i in range(NODE_SESSIONS)]
+            assert {status for status, _ in said} <= {201, 429}, said
+            assert [status for status, _ in said].count(201) >= NODE_SESSIONS - 1
+        # (Members are asked to speak first, so weftd may say "ask again".)
+        eventually(lambda: ask(h2)[0] == 201)
+        eventually(lambda: ask(h2, instance="beef", mode="rw")[0] == 201)
+        ended = ask(readers[0], instance=f"{0:016x}")[1]
+        assert readers[0].call("DELETE", f"/sessions/{ended}?instance={0:016x}")[0] == 200
+    weftd.restart(between=look)
+    weftd.restart(between=look)

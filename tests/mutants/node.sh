@@ -191,23 +191,36 @@ mutant loss-is-planned test-cluster-words cluster-change.c \
 
 # Sessions that are over.
 mutant ended-session-is-not-told test-cluster-node cluster-session-end.c \
-  'cluster_shut_add (c, a, s->rec.id, false);' ''
+  'cluster_shut_add (c, a, s->rec.id, s->rec.node, false);' ''
 mutant order-is-not-stored test-cluster-node cluster-shut.c \
   'a->rec.over[i].ordered = true;
         cluster_step_put_array (c, a);' 'a->rec.over[i].ordered = true;'
 mutant former-confirmation-counts test-cluster-node cluster-shut.c \
   'return said >> 32 == number >> 32 && said >= number;' 'return said != 0;'
 mutant tokens-are-not-renewed test-cluster-node cluster-shut.c \
-  'if (newest < OVER_TOLD_MAX)' 'if (1)'
+  'if (!ended_many (a, a->rec.epoch))' 'if (1)'
+mutant node-fills-the-list-of-ended test-cluster-node cluster-shut.c \
+  'return places (c, a, node) < OVER_NODE_MAX;' 'return true;'
+mutant ended-session-is-nobody-s test-cluster-node cluster-shut.c \
+  'snprintf (o->node, sizeof o->node, "%s", node);' ';'
+mutant readers-take-the-places-of-writers test-cluster-node cluster-shut.c \
+  '(writable ? 0 : OVER_WRITERS) <' '0 <'
+mutant writers-leave-places-as-readers test-cluster-node cluster-shut.c \
+  '(writable ? 0 : OVER_WRITERS) <' 'OVER_WRITERS <'
+mutant list-of-ended-overflows test-cluster-node cluster-attach-check.c \
+  'if (cluster_shut_room (c, a, attach->writable))' 'if (1)'
+mutant node-that-comes-and-goes-is-kept-out test-cluster-node cluster-shut.c \
+  'if (of_node >= OVER_NODE_RENEW)' 'if (0)'
 mutant doors-stay-open-for-old-tokens test-cluster-node cluster-shut.c \
   'if (older > 0 && below < oldest) {' 'if (0) {'
 mutant source-stays-open test-cluster-node cluster-epoch.c \
-  'cluster_shut_add (c, a, cluster_shut_source (a, m), false);' ';'
+  'cluster_shut_add (c, a, cluster_shut_source (a, m), a->disk[m]->rec.node,
+                      false);' ';'
 mutant shut-out-source-stays-open test-cluster-node cluster-node.c \
   'if (d->array && d->array->rec.member[d->position].state == MEMBER_JOINING)' 'if (0)'
 mutant read-only-changes-the-epoch test-cluster-node cluster-node.c \
   'if (c->read_only[0])
-      cluster_shut_add (c, s->array, s->rec.id, true);' 'if (0)
+      cluster_shut_add (c, s->array, s->rec.id, name, true);' 'if (0)
       ;'
 mutant old-database-guesses-the-epoch test-cluster-node cluster-shut.c \
   'c->read_only[0] ? EPOCH_MAX - 1 : a->rec.epoch' 'a->rec.epoch'

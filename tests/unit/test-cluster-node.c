@@ -375,10 +375,122 @@ test_over_many (void)
     all = all || over (0) != NULL;
     assert (array ()->rec.over_count < 2 * OVER_TOLD_MAX + 10);
   }
-  assert (all && array ()->rec.epoch < epoch + 6);
+  assert (all && array ()->rec.epoch < epoch + 10);
   attach (false);
   live_on (8);
   assert (unconfirmed () == 0 && rig.attached);
+}
+
+static struct cluster_attach
+process_of (const char *node, unsigned process, bool writable)
+{
+  struct cluster_attach at = {
+    .pid = process, .writable = writable, .leases = writable, .by_admin = true
+  };
+
+  snprintf (at.node, sizeof at.node, "%s", node);
+  snprintf (at.instance, sizeof at.instance, "%s%u", node, process);
+  return at;
+}
+
+/* A process of a node asks for a session; NULL: it is granted. */
+static const char *
+attach_of (const char *node, unsigned process, bool writable)
+{
+  struct cluster_attach at = process_of (node, process, writable);
+
+  for (unsigned i = 0; i < 40; i++) {
+    ASK (cluster_attach (engine, in, "a", &at));
+    if (rig.code == NULL || strcmp (rig.code, "too-many") == 0)
+      break;
+    live ();
+  }
+  return rig.code;
+}
+
+/* Many processes of a node, which only read, ask at the same time, and again. */
+static void
+crowd (const char *node, unsigned count)
+{
+  struct cluster_attach at;
+
+  for (unsigned i = 0; i < 3 * count; i++) {
+    if (i % count == 0)
+      live_on (8);
+    at = process_of (node, i % count, false);
+    CALL (++weftd.op, cluster_attach (engine, in, "a", &at));
+  }
+  live_on (8);
+}
+
+static unsigned
+sessions (void)
+{
+  const struct cluster_session *s;
+  unsigned count = 0;
+
+  TAILQ_FOREACH (s, &array ()->sessions, array_link)
+    count++;
+  return count;
+}
+
+static bool
+is_full (const char *node, unsigned process, bool writable)
+{
+  const char *code = attach_of (node, process, writable);
+
+  return code && strcmp (code, "too-many") == 0;
+}
+
+/* The list of ended sessions has room for the end of each session.  One node has a part of
+ * it, and when readers of many nodes have theirs, a writer beside another one still finds
+ * a place.
+ */
+static void
+test_over_of_nodes (void)
+{
+  const unsigned readers = OVER_MAX - OVER_WRITERS - MEMBERS - 1;
+  char node[16];
+
+  begin_array ();
+  live_on (8);
+  crowd ("greedy", 2 * OVER_NODE_MAX);
+  assert (sessions () == OVER_NODE_MAX);
+  assert (is_full ("greedy", 500, false));
+  assert (strstr (rig.detail, "node greedy has too many sessions of array a"));
+  assert (attach_of ("greedy", 0, false) == NULL); /* it asks again */
+  /* An ended session keeps its place. */
+  DONE (cluster_session_evict (engine, in, rig.granted, "administrator kim"));
+  assert (is_full ("greedy", 0, false));
+  for (unsigned i = 0; i < OVER_MAX / OVER_NODE_MAX; i++) {
+    snprintf (node, sizeof node, "g%u", i);
+    crowd (node, OVER_NODE_MAX);
+  }
+  assert (sessions () == readers - 1);
+  assert (is_full ("honest", 0, false));
+  assert (strstr (rig.detail, "array a has too many sessions"));
+  assert (attach_of ("w1", 0, true) == NULL);
+  assert (!is_full ("w2", 0, true));
+}
+
+/* A node whose sessions come and go does not keep itself out: its ended ones leave the
+ * list, however few they are of all.
+ */
+static void
+test_over_of_one_node (void)
+{
+  begin_array ();
+  live_on (8);
+  for (unsigned i = 0; i < OVER_NODE_MAX - OVER_NODE_RENEW; i++)
+    assert (attach_of ("busy", 100 + i, false) == NULL);
+  for (unsigned i = 0; i < 2 * OVER_NODE_MAX; i++) {
+    for (unsigned n = 0; attach_of ("busy", 1000 + i, false); n++) {
+      assert (n < 40);
+      live_on (8);
+    }
+    DONE (cluster_session_evict (engine, in, rig.granted, "administrator kim"));
+    live_on (2);
+  }
 }
 
 /* While no changes are taken no session ends, and no epoch is changed; both come when
@@ -535,6 +647,8 @@ main (void)
   test_over_silent ();
   test_over_writer ();
   test_over_many ();
+  test_over_of_nodes ();
+  test_over_of_one_node ();
   test_over_source ();
   test_shut_out_read_only ();
   test_move ();

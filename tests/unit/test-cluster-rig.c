@@ -92,6 +92,7 @@ hear (const struct cluster_output *o)
     rig.asked = 0;
     rig.answered = true;
     rig.code = o->problem ? o->problem->code : NULL;
+    rig.granted = o->reply == CLUSTER_REPLY_GRANT ? o->session->rec.id : 0;
     snprintf (rig.detail, sizeof rig.detail, "%s",
               o->problem ? o->problem->detail : "");
     assert (o->problem == NULL || o->problem->detail[0]);

@@ -57,6 +57,7 @@ struct rig {
   char instance[16];
   bool attached;
   uint64_t attach_op, beat_op, session, epoch, prepared;
+  uint64_t granted;       /* the session that was asked for last; 0: none */
   uint64_t round;         /* that it says is complete, and gives to joiners */
   uint64_t round_entered; /* that was complete when it took its epoch in */
   bool proven;            /* disks speak for their nodes by certificates */

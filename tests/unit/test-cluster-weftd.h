@@ -17,7 +17,7 @@
 #include "cluster/inputs/cluster-inputs.h"
 
 #define MEMBERS 4
-#define RECORDS_MAX 400
+#define RECORDS_MAX 700
 #define HISTORY_MAX 8192
 
 struct weftd {

@@ -88,11 +88,11 @@ bool cluster_change_waits_for_session (const struct cluster_array *a,
 /* cluster-shut.c */
 /* Give it the next number. */
 void cluster_shut_number (struct cluster *c, struct cluster_over *o);
-/* This session is over, or, by its number in the list alone, that of a joining
+/* This session of a node is over, or, by its number in the list alone, that of a joining
  * member: inform the members.  ordered: by an administrator.
  */
 void cluster_shut_add (struct cluster *c, struct cluster_array *a,
-                       uint64_t session, bool ordered);
+                       uint64_t session, const char *node, bool ordered);
 /* Has a member that is not out not confirmed yet that this session is over?  session 0:
  * that any is.
  */
@@ -105,8 +105,11 @@ bool cluster_shut_runs (const struct cluster *c,
                         const struct cluster_session *s);
 /* Is it in the list, so that members refuse it? */
 bool cluster_shut_has (const struct cluster_array *a, uint64_t session);
-/* Is there room for the end of one more session? */
-bool cluster_shut_room (const struct cluster *c, const struct cluster_array *a);
+/* Is there room for the end of one more session: of any node, and of this one? */
+bool cluster_shut_room (const struct cluster *c, const struct cluster_array *a,
+                        bool writable);
+bool cluster_shut_room_of (const struct cluster *c,
+                           const struct cluster_array *a, const char *node);
 /* Take out sessions that need not be in the list any more.  True: there was
  * one.
  */

@@ -18,10 +18,13 @@
  *
  * A session leaves the list when all members refuse its epoch anyway.  If
  * nothing raises the epoch, sessions would pile up: when there are
- * OVER_TOLD_MAX of one epoch, tokens are renewed, which disturbs no session;
- * and when all live sessions have the new ones, weftd tells members to open no
- * door for older ones.  That is in the list as session 0, and all earlier ones
- * may leave when they are confirmed.
+ * OVER_TOLD_MAX of one epoch, or OVER_NODE_RENEW of one node, tokens are
+ * renewed, which disturbs no session; and when all live sessions have the new
+ * ones, weftd tells members to open no door for older ones.  That is in the
+ * list as session 0, and all earlier ones may leave when they are confirmed.
+ *
+ * A session is admitted if the list has room for its end.  One node has a part
+ * of the list, and readers leave room for writers.
  */
 
 #include <config.h>
@@ -190,7 +193,7 @@ cluster_shut_has (const struct cluster_array *a, uint64_t session)
 
 static void
 add (struct cluster *c, struct cluster_array *a, uint64_t session,
-     uint64_t epoch, bool ordered)
+     const char *node, uint64_t epoch, bool ordered)
 {
   struct cluster_over *o;
   unsigned i = 0;
@@ -208,6 +211,7 @@ add (struct cluster *c, struct cluster_array *a, uint64_t session,
   *o = (struct cluster_over) { .session = session,
                                .epoch = epoch,
                                .ordered = ordered };
+  snprintf (o->node, sizeof o->node, "%s", node);
   cluster_shut_number (c, o);
   cluster_step_put_array (c, a);
   cluster_array_due (c, a, DUE_CHANGE);
@@ -215,7 +219,7 @@ add (struct cluster *c, struct cluster_array *a, uint64_t session,
 
 void
 cluster_shut_add (struct cluster *c, struct cluster_array *a, uint64_t session,
-                  bool ordered)
+                  const char *node, bool ordered)
 {
   /* An old database does not know of which epoch its tokens are. */
   uint64_t epoch = c->read_only[0] ? EPOCH_MAX - 1 : a->rec.epoch;
@@ -235,21 +239,68 @@ cluster_shut_add (struct cluster *c, struct cluster_array *a, uint64_t session,
       return;
     }
   cluster_shut_prune (c, a);
-  add (c, a, session, epoch, ordered);
+  add (c, a, session, node, epoch, ordered);
 }
 
-bool
-cluster_shut_room (const struct cluster *c, const struct cluster_array *a)
+/* How many places the sessions of a node have, or will have when they end; NULL: those of
+ * all.
+ */
+static unsigned
+places (const struct cluster *c, const struct cluster_array *a,
+        const char *node)
 {
   const struct cluster_session *s;
   const struct waiting *w;
-  unsigned count = a->rec.over_count + a->layout.members + 1;
+  unsigned count = 0;
 
+  for (unsigned i = 0; i < a->rec.over_count; i++)
+    count += node == NULL || strcmp (a->rec.over[i].node, node) == 0;
   TAILQ_FOREACH (s, &a->sessions, array_link)
-    count++;
+    count += node == NULL || strcmp (s->rec.node, node) == 0;
   TAILQ_FOREACH (w, &c->waitings, link)
-    count += w->kind == WAIT_ATTACH && w->array == a;
-  return count < OVER_MAX;
+    count += w->kind == WAIT_ATTACH && w->array == a &&
+             (node == NULL || strcmp (w->grant->node, node) == 0);
+  return count;
+}
+
+bool
+cluster_shut_room (const struct cluster *c, const struct cluster_array *a,
+                   bool writable)
+{
+  return places (c, a, NULL) + a->layout.members + 1 +
+           (writable ? 0 : OVER_WRITERS) <
+         OVER_MAX;
+}
+
+bool
+cluster_shut_room_of (const struct cluster *c, const struct cluster_array *a,
+                      const char *node)
+{
+  return places (c, a, node) < OVER_NODE_MAX;
+}
+
+/* Have so many sessions with tokens of this epoch or a later one ended, in all or of one
+ * node, that these tokens are to become invalid?
+ */
+static bool
+ended_many (const struct cluster_array *a, uint64_t epoch)
+{
+  const struct cluster_over *over = a->rec.over;
+  unsigned all = 0, of_node;
+
+  for (unsigned i = 0; i < a->rec.over_count; i++)
+    all += over[i].epoch >= epoch;
+  if (all >= OVER_TOLD_MAX || all < OVER_NODE_RENEW)
+    return all >= OVER_TOLD_MAX;
+  for (unsigned i = 0; i < a->rec.over_count; i++) {
+    of_node = 0;
+    for (unsigned k = 0; k <= i && over[i].node[0]; k++)
+      of_node += over[k].epoch >= epoch &&
+                 strcmp (over[k].node, over[i].node) == 0;
+    if (of_node >= OVER_NODE_RENEW)
+      return true;
+  }
+  return false;
 }
 
 bool
@@ -257,7 +308,7 @@ cluster_shut_renew (struct cluster *c, struct cluster_array *a)
 {
   const struct cluster_session *s;
   uint64_t oldest = a->rec.epoch; /* of the tokens that are in use */
-  unsigned newest = 0, older = 0;
+  unsigned older = 0;
   uint64_t below = 1;
 
   /* Orders from the time when the database seemed old: it is not, all have
@@ -266,7 +317,7 @@ cluster_shut_renew (struct cluster *c, struct cluster_array *a)
   for (unsigned i = 0; i < a->rec.over_count; i++)
     if (a->rec.over[i].epoch > a->rec.epoch)
       a->rec.over[i].epoch = a->rec.epoch;
-  if (a->rec.over_count < OVER_TOLD_MAX || a->rec.change.epoch)
+  if (!ended_many (a, 0) || a->rec.change.epoch)
     return false;
   if (cluster_shut_prune (c, a))
     return true;
@@ -279,14 +330,13 @@ cluster_shut_renew (struct cluster *c, struct cluster_array *a)
 
     if (o->session == 0)
       below = o->epoch + 1;
-    newest += o->epoch >= a->rec.epoch;
     older += o->session != 0 && o->epoch < oldest;
   }
   if (older > 0 && below < oldest) {
-    add (c, a, 0, oldest - 1, false);
+    add (c, a, 0, "", oldest - 1, false);
     return true;
   }
-  if (newest < OVER_TOLD_MAX)
+  if (!ended_many (a, a->rec.epoch))
     return false;
   cluster_change_stay (c, a, CHANGE_TOKENS, NULL);
   return true;

@@ -250,8 +250,8 @@ shut_disks (struct cluster *c, const char *name)
     cluster_step_put_disk (c, d);
     cluster_step_changed_disk (c, d);
     if (d->array && d->array->rec.member[d->position].state == MEMBER_JOINING)
-      cluster_shut_add (c, d->array,
-                        cluster_shut_source (d->array, d->position), true);
+      cluster_shut_add (
+        c, d->array, cluster_shut_source (d->array, d->position), name, true);
   }
 }
 
@@ -268,7 +268,7 @@ shut_sessions (struct cluster *c, const char *name, const char *by)
         s->array->rec.restoring)
       continue;
     if (c->read_only[0])
-      cluster_shut_add (c, s->array, s->rec.id, true);
+      cluster_shut_add (c, s->array, s->rec.id, name, true);
     else
       cluster_session_end_cut (c, s, by);
   }

@@ -49,7 +49,8 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
   if (state == MEMBER_IN_SYNC)
     cluster_join_end (c, a, m);
   if (member->state == MEMBER_JOINING) {
-    cluster_shut_add (c, a, cluster_shut_source (a, m), false);
+    cluster_shut_add (c, a, cluster_shut_source (a, m), a->disk[m]->rec.node,
+                      false);
     cluster_job_rebuilt (c, a, m, state);
   }
   member->partly = state == MEMBER_OUT && member->state == MEMBER_JOINING;

@@ -239,9 +239,19 @@ refuse_many (struct cluster *c, uint64_t op, const struct cluster_array *a,
  * writer fences all members, which empties it.)
  */
 static bool
-refuse_full (struct cluster *c, uint64_t op, const struct cluster_array *a)
+refuse_full (struct cluster *c, uint64_t op, const struct cluster_array *a,
+             const struct cluster_attach *attach)
 {
-  if (cluster_shut_room (c, a))
+  if (!cluster_shut_room_of (c, a, attach->node)) {
+    cluster_step_defer (
+      c, op, CLUSTER_CONFLICT, "too-many", HEARTBEAT_MS,
+      "node %s has too many sessions of array %s, with those that are over and "
+      "that members were not told of yet (%d is the most for one node): detach "
+      "some there, or ask again",
+      attach->node, a->rec.name, OVER_NODE_MAX);
+    return true;
+  }
+  if (cluster_shut_room (c, a, attach->writable))
     return false;
   cluster_step_defer (
     c, op, CLUSTER_CONFLICT, "too-many", HEARTBEAT_MS,
@@ -293,7 +303,7 @@ cluster_attach_check_refuse_wish (struct cluster *c, uint64_t op,
                                   bool fences)
 {
   return refuse_part (c, op, a, attach) || refuse_many (c, op, a, attach) ||
-         (!fences && refuse_full (c, op, a)) ||
+         (!fences && refuse_full (c, op, a, attach)) ||
          refuse_service (c, op, a, attach);
 }
 

@@ -85,7 +85,7 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
   s->ended_live_ms = c->live_ms;
   s->alive = false;
   cluster_step_put_session (c, s);
-  cluster_shut_add (c, a, s->rec.id, false);
+  cluster_shut_add (c, a, s->rec.id, s->rec.node, false);
   cluster_step_changed_session (c, s);
   TAILQ_FOREACH_SAFE (w, &s->waitings, session_link, next) {
     if (w->kind == WAIT_HOLDER) {
@@ -237,7 +237,7 @@ cluster_session_end_cut (struct cluster *c, struct cluster_session *s,
   cluster_session_end (c, s, "it was %s%s", by ? "evicted by " : "detached",
                        by ? by : "");
   if (by)
-    cluster_shut_add (c, a, s->rec.id, true);
+    cluster_shut_add (c, a, s->rec.id, s->rec.node, true);
   if (s->rec.writable && s->rec.part.length == 0 && by == NULL)
     cluster_takeover_detached (c, a);
   if (s->rec.writable)
