@@ -22,7 +22,7 @@ import pytest
 
 from debianguest import SystemGuest
 from debianhost import Host, Network, inside
-from wefttest import BUILD, run
+from wefttest import BUILD, SOURCE, run
 
 FAILED = pytest.StashKey()
 WORK = pathlib.Path(BUILD) / "packages"
@@ -60,12 +60,17 @@ def locked(directory):
         yield
 
 
+def base_of_all(tmp_path_factory):
+    """The directory that processes which test side by side have among them."""
+    d = tmp_path_factory.getbasetemp()
+    return d.parent if "PYTEST_XDIST_WORKER" in os.environ else d
+
+
 @contextlib.contextmanager
 def shared(tmp_path_factory, name, make):
     """A directory that the first process to want it makes, and the last one to be
     done with it removes."""
-    d = tmp_path_factory.getbasetemp()
-    d = (d.parent if "PYTEST_XDIST_WORKER" in os.environ else d) / name
+    d = base_of_all(tmp_path_factory) / name
     with open(f"{d}.used", "w", encoding="ascii") as used:
         with locked(d):
             if not (d / "complete").exists():
@@ -102,19 +107,11 @@ def bare_debian():
 @pytest.fixture(scope="session")
 def packages(base, tmp_path_factory):
     """The directory of the packages, and of what lintian wants to see."""
-    with shared(tmp_path_factory, "packages", build_packages) as d:
-        yield d
-
-
-def build_packages(d):
-    # Nobody downloads this archive: it need not be small.
-    with locked(pathlib.Path(BUILD) / "dist"):
-        run("make", "-C", BUILD, "dist", timeout=300, env={"XZ_OPT": "-0"})
-        run("tar", "-xf", next(pathlib.Path(BUILD).glob("weft-*.tar.xz")), "-C", d)
-    source = next(d.glob("weft-*"))
-    p = run("dpkg-buildpackage", "-us", "-uc", "-b", cwd=source, check=False,
-            timeout=1500, env={"DEB_BUILD_OPTIONS": "nocheck parallel=2"})
+    made = base_of_all(tmp_path_factory) / "packages-made"
+    p = run(SOURCE / "tests/packages/build", BUILD, check=False, timeout=1500,
+            env={"WEFT_PACKAGES_MADE": made, **os.environ})
     assert p.returncode == 0, p.stdout[-4000:] + p.stderr[-2000:]
+    return WORK / "built"
 
 
 @pytest.fixture(scope="session")
