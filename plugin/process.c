@@ -21,6 +21,7 @@
 
 #include "base/bytes.h"
 #include "common/file.h"
+#include "common/started.h"
 #include "process.h"
 
 int
@@ -32,30 +33,6 @@ process_draw_instance (char text[PROCESS_INSTANCE_BYTES])
     return -1;
   *put_hex (text, random, sizeof random) = '\0';
   return 0;
-}
-
-/* When the process was started, by /proc; false: not known. */
-static bool
-start_of (int pid, uint64_t *start)
-{
-  char path[64], text[1024], *p;
-  FILE *f;
-  size_t n;
-
-  snprintf (path, sizeof path, "/proc/%d/stat", pid);
-  f = fopen (path, "re");
-  if (f == NULL)
-    return false;
-  n = fread (text, 1, sizeof text - 1, f);
-  fclose (f);
-  text[n] = '\0';
-  /* Behind the program's name, which may hold anything, in parentheses, come its
-   * state, field 3, and so on; the time of start is field 22.
-   */
-  p = strrchr (text, ')');
-  for (int field = 2; p && field < 22; field++)
-    p = strchr (p + 1, ' ');
-  return p && sscanf (p, "%" SCNu64, start) == 1;
 }
 
 /* Are the numbers in /proc those by which we know processes? */
@@ -99,10 +76,11 @@ process_self (char text[PROCESS_TEXT_BYTES])
 {
   char where[112];
   uint64_t start;
+  bool ended;
 
   text[0] = '\0';
   if (proc_is_ours () && host (where, sizeof where) &&
-      start_of (getpid (), &start))
+      started_at (getpid (), &start, &ended))
     snprintf (text, PROCESS_TEXT_BYTES, "%s %d %" PRIu64, where, getpid (),
               start);
 }
@@ -127,6 +105,7 @@ process_has_ended (const char *text)
 {
   char where[112];
   uint64_t start, now;
+  bool ended;
   size_t n;
   int pid;
 
@@ -138,5 +117,5 @@ process_has_ended (const char *text)
     return false;
   /* The number may be another's by now. */
   return is_free (pid) ||
-         (proc_is_ours () && start_of (pid, &now) && now != start);
+         (proc_is_ours () && started_at (pid, &now, &ended) && now != start);
 }

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 
 #include "common/clock.h"
 #include "common/folder.h"
+#include "common/started.h"
 #include "ctl.h"
 #include "ctl-process.h"
 
@@ -33,30 +33,9 @@
 static bool
 process_read (pid_t pid, uint64_t *start)
 {
-  char path[64], text[1024], *p;
-  size_t n;
-  FILE *f;
+  bool ended;
 
-  snprintf (path, sizeof path, "/proc/%d/stat", (int) pid);
-  f = fopen (path, "re");
-  if (f == NULL)
-    return false;
-  n = fread (text, 1, sizeof text - 1, f);
-  fclose (f);
-  text[n] = '\0';
-  /* The program's name, in parentheses, may hold anything. */
-  p = strrchr (text, ')');
-  if (p == NULL || p[1] != ' ' || p[2] == 'Z' || p[2] == 'X')
-    return false;
-  /* State is field 3, the start time field 22. */
-  p++;
-  for (int field = 3; field <= 22; field++) {
-    p = strchr (p, ' ');
-    if (p++ == NULL)
-      return false;
-  }
-  *start = strtoull (p, NULL, 10);
-  return true;
+  return started_at (pid, start, &ended) && !ended;
 }
 
 bool
