@@ -537,7 +537,7 @@ mutant clone-is-warned-of-without-end test-cluster-copies cluster-admit.c \
 mutant twins-are-imported test-cluster-import cluster-import-plan.c \
   'twin = plan->place[i].disk;' ';'
 mutant disk-of-an-older-epoch-is-imported test-cluster-plan cluster-import-plan.c \
-  'said && knows_epoch (said, plan->newest->states_epoch) &&' 'said &&'
+  '!(knows && said->round' '!(said && said->round'
 mutant disk-that-has-confirmed-is-behind "test-cluster-plan test-cluster-import" \
   cluster-import-plan.c '(hb->min_epoch >= epoch &&' '(0 &&'
 mutant disk-that-was-out-has-confirmed test-cluster-import cluster-import-plan.c \
@@ -549,8 +549,7 @@ mutant disk-that-was-replaced-has-confirmed test-cluster-plan cluster-import-pla
 mutant disk-of-an-older-round-is-imported test-cluster-plan cluster-import-plan.c \
   'said->round + 1 >= plan->ahead->round' '1'
 mutant disk-that-was-replaced-is-imported "sim-cluster-imports test-cluster-plan" \
-  cluster-import-plan.c '!(said && knows_epoch (said, plan->newest->states_epoch) &&
-                   said->round + 1 >= plan->ahead->round)' '!said'
+  cluster-import-plan.c '!(knows && said->round + 1 >= plan->ahead->round)' '!said'
 mutant import-numbers-epochs-again sim-cluster-imports cluster-import.c \
   'plan->epoch + UNHEARD_EPOCHS' 'plan->newest->states_epoch'
 mutant import-goes-by-the-sequence test-cluster-plan cluster-import-plan.c \
@@ -1095,6 +1094,11 @@ mutant restore-lets-sessions-go-on "sim-cluster-restores test-cluster-restore" c
   '  (void) s;'
 mutant restore-believes-one-stranger test-cluster-restore cluster-restore.c \
   'if (order == NULL && !is_borne_out (c, a, f))' 'if (0)'
+mutant restore-rebuilds-what-has-confirmed test-cluster-restore cluster-restore.c \
+  '!cluster_import_plan_knows (&f->hb, plan->states_epoch);' \
+  'f->hb.states_epoch < plan->states_epoch;'
+mutant restore-takes-what-is-late test-cluster-restore cluster-restore.c \
+  '!cluster_import_plan_knows (&f->hb, plan->states_epoch);' 'false;'
 mutant restore-goes-without-members "sim-cluster-restores test-cluster-restore" cluster-restore.c \
   'if (plan->states[m] == MEMBER_IN_SYNC && plan->found[m] == NULL &&' \
   'if (0 && plan->found[m] == NULL &&'

@@ -310,6 +310,41 @@ test_old_copy (void)
   rebuilt_in_full (1);
 }
 
+/* Member 1 was in-sync in the newest epoch, and its disk does not know the states of that
+ * epoch.  It stays in-sync if it has confirmed the epoch (I1), and is rebuilt otherwise.
+ */
+static void
+test_confirmed_only (void)
+{
+  static const struct {
+    unsigned behind;         /* its min_epoch, against the newest epoch */
+    enum member_state state; /* its own, in the epoch before */
+    bool out;
+  } all[] = {
+    { 0, MEMBER_IN_SYNC, false },
+    { 0, MEMBER_JOINING, false },
+    { 1, MEMBER_IN_SYNC, true },
+    { 0, MEMBER_OUT, true },
+  };
+
+  for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++) {
+    struct fake_disk *d = &rig.disk[1];
+
+    begin_array ();
+    make_backup ();
+    lost_and_back ();
+    live_on (8);
+    assert (d->states_epoch == rig.disk[0].states_epoch);
+    d->min_epoch = d->states_epoch - all[i].behind;
+    d->states_epoch--;
+    d->states[1] = (uint8_t) all[i].state;
+    restore ();
+    assert (state (1) == (all[i].out ? MEMBER_OUT : MEMBER_IN_SYNC));
+    assert (member (1)->reset == all[i].out);
+    works ();
+  }
+}
+
 /* A dry run of the order: the code of its refusal, or NULL. */
 static struct cluster_preflight preflight;
 static const char *
@@ -549,6 +584,7 @@ main (void)
   test_session ();
   test_rounds_go_on ();
   test_old_copy ();
+  test_confirmed_only ();
   test_last_old ();
   test_given_up ();
   test_stranger ();

@@ -273,14 +273,13 @@ members_refused (struct cluster *c, uint64_t op,
 
 /* ---- What is each member to be? ---- */
 
-/* Does this disk know this epoch, in which its member is in-sync?  A disk that
- * has confirmed it was asked to, and learns of the COMMIT a moment later.  A disk
- * raises min_epoch by itself, too, but no further than to the epoch in which it
- * goes out; another disk in its place becomes in-sync later.  If the disk does
+/* A disk that has confirmed the epoch was asked to, and learns of the COMMIT a moment
+ * later.  A disk raises min_epoch by itself, too, but no further than to the epoch in
+ * which it goes out; another disk in its place becomes in-sync later.  If the disk does
  * not know that it was in the array, its min_epoch may come from another one.
  */
-static bool
-knows_epoch (const heartbeat *hb, uint64_t epoch)
+bool
+cluster_import_plan_knows (const heartbeat *hb, uint64_t epoch)
 {
   return hb->states_epoch == epoch ||
          (hb->min_epoch >= epoch && hb->states_epoch > 0 &&
@@ -329,11 +328,12 @@ decide (const struct cluster_import *import, struct cluster_import_plan *plan)
   for (unsigned i = 0; i < plan->layout.members; i++) {
     struct cluster_import_place *p = &plan->place[i];
     const heartbeat *said = p->disk ? p->disk : p->given_up;
+    bool knows = said &&
+                 cluster_import_plan_knows (said, plan->newest->states_epoch);
 
     p->in_sync = plan->newest->states[i] == MEMBER_IN_SYNC;
     p->unknown = p->in_sync &&
-                 !(said && knows_epoch (said, plan->newest->states_epoch) &&
-                   said->round + 1 >= plan->ahead->round);
+                 !(knows && said->round + 1 >= plan->ahead->round);
     p->current = p->in_sync && p->disk && !p->unknown;
     p->without = import->without[i];
     out[i] = !p->in_sync || p->disk == NULL;

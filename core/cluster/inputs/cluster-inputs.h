@@ -138,6 +138,9 @@ void cluster_access_order_forget (struct cluster *c, const char *node);
 /* Was it heard lately, and not imported since? */
 bool cluster_import_plan_is_heard (const struct cluster *c,
                                    const struct cluster_foreign *f);
+/* Does this disk know this epoch, in which its member is in-sync (I1 in docs/PROTOCOL.md)? */
+bool cluster_import_plan_knows (const struct cluster_disk_heartbeat *hb,
+                                uint64_t epoch);
 
 /* cluster-import.c */
 /* Refuse what cluster_array_import would; plan: as for cluster_import_refused. */

@@ -289,7 +289,7 @@ states_wait (const struct cluster_array *a, const struct cluster_import *order,
     plan->round = highest (plan->round, f->hb.round);
     failed[m] = cluster_disk_state_failed (f->hb.state);
     plan->old[m] = f->hb.round + 2 <= f->ahead;
-    late[m] = f->hb.states_epoch < plan->states_epoch;
+    late[m] = !cluster_import_plan_knows (&f->hb, plan->states_epoch);
   }
   lost = layout_loss (&a->layout, plan->out, NULL);
   if (lost > 0)
