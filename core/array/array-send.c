@@ -135,7 +135,7 @@ send_images (struct array *a)
   };
   struct image_run *run;
 
-  while ((run = images_next (a->images))) {
+  while ((run = images_next (a->images, a->now_ns))) {
     struct aio *x = aio_new (a, FOR_IMAGES, kinds[run->kind], run->member);
 
     x->run = run;

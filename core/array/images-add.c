@@ -101,11 +101,20 @@ cut (struct images *b, struct image_member *m, struct image *o, uint64_t start,
   }
 }
 
+/* The member owes an answer for `e` since the older `o` was sent. */
+static void
+inherit_wait (struct image *e, const struct image *o)
+{
+  if (o->sent_ns && (e->sent_ns == 0 || o->sent_ns < e->sent_ns))
+    e->sent_ns = o->sent_ns;
+}
+
 /* `e` now stands for the older write too. */
 static void
 inherit (struct images *b, struct image *e, const struct image *o)
 {
   e->due |= o->due;
+  inherit_wait (e, o);
   if (o->sequence >= e->sequence)
     return;
   e->sequence = o->sequence;
@@ -130,6 +139,7 @@ join_zero (struct images *b, struct image_member *m, struct image *e)
       o->length + e->length > ZERO_BYTES_MAX)
     return false;
   o->length += e->length; /* zeroes weigh nothing */
+  inherit_wait (o, e);
   image_take (b, m, e);
   image_end (b, e, false);
   return true;

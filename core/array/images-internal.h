@@ -37,6 +37,7 @@ struct image {
   uint64_t offset, length;
   uint64_t sequence; /* of the oldest write that it stands for */
   uint64_t accepted_ns;
+  uint64_t sent_ns;              /* for the first time; 0: never */
   struct generation *generation; /* NULL: of a background member */
   struct payload *payload;       /* NULL: zeroes */
   size_t at;

@@ -108,16 +108,23 @@ images_written (const struct images *b, unsigned member, uint64_t sequence)
   return true;
 }
 
+static uint64_t
+first_sent_ns (const struct image_tree *tree, uint64_t first_ns)
+{
+  struct image *e;
+
+  RB_FOREACH (e, image_tree, (struct image_tree *) tree)
+    if (e->sent_ns && (first_ns == 0 || e->sent_ns < first_ns))
+      first_ns = e->sent_ns;
+  return first_ns;
+}
+
 uint64_t
 images_waits_since (const struct images *b, unsigned member)
 {
-  uint64_t first = images_oldest (b, member);
-  struct image *e;
+  const struct image_member *m = &b->member[member];
 
-  RB_FOREACH (e, image_tree, (struct image_tree *) &b->member[member].flying)
-    if (first == 0 || e->accepted_ns < first)
-      first = e->accepted_ns;
-  return first;
+  return first_sent_ns (&m->flying, first_sent_ns (&m->pending, 0));
 }
 
 uint64_t

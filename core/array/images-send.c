@@ -198,7 +198,7 @@ make_batch (struct images *b, struct image_run *run)
 }
 
 struct image_run *
-images_next (struct images *b)
+images_next (struct images *b, uint64_t now_ns)
 {
   struct image_member *m;
   struct image *e = NULL;
@@ -233,6 +233,8 @@ images_next (struct images *b)
   for (e = run->first; e; e = e->next) {
     image_take (b, m, e);
     e->flying = true;
+    if (e->sent_ns == 0)
+      e->sent_ns = now_ns;
     if (RB_INSERT (image_tree, &m->flying, e))
       abort (); /* never: it was not blocked */
     run->fua |= e->fua;

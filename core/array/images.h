@@ -138,7 +138,7 @@ uint64_t images_deadline (const struct images *b);
 /* The next thing to send, or NULL.  images_answered ends it: written, or else
  * its images wait again (behind what is newer).
  */
-struct image_run *images_next (struct images *b);
+struct image_run *images_next (struct images *b, uint64_t now_ns);
 void images_answered (struct images *b, struct image_run *run, bool written);
 
 /* paused: the member is lost, so send it nothing, but keep its images.  False:
@@ -156,7 +156,9 @@ void images_background (struct images *b, unsigned member, bool background);
 bool images_any (const struct images *b, unsigned member);
 /* When the oldest that waits was accepted; 0: none waits. */
 uint64_t images_oldest (const struct images *b, unsigned member);
-/* The same, and with those on their way to it. */
+/* Since when the member has owed an answer to one that was sent to it, also in vain; 0: it
+ * owes none.  An image that was not sent yet says nothing of the member.
+ */
 uint64_t images_waits_since (const struct images *b, unsigned member);
 
 /* A mark for one member: after images_fire, images_sequence gives it, and

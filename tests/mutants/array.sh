@@ -48,6 +48,16 @@ mutant image-replaced-while-sent sim images-internal.h \
   'return f && f->offset < e->offset + e->length;' 'return false && f;'
 mutant old-image-follows-a-return sim 'images*.c' \
   'if (written || run->drops != m->drops)' 'if (written)'
+mutant image-that-rests-is-waited-for "test-images test-array-loss" images-member.c \
+  'if (e->sent_ns && (first_ns == 0 || e->sent_ns < first_ns))
+      first_ns = e->sent_ns;' 'if (first_ns == 0 || e->accepted_ns < first_ns)
+      first_ns = e->accepted_ns;'
+mutant newer-image-forgets-the-wait test-images images-add.c \
+  '  inherit_wait (e, o);' ''
+mutant joined-zero-forgets-the-wait test-images images-add.c \
+  '  inherit_wait (o, e);' ''
+mutant image-sent-again-forgets-the-wait test-images images-send.c \
+  'if (e->sent_ns == 0)' 'if (1)'
 mutant replaced-image-leaves-its-flush sim 'images*.c' \
   'if (o->sequence >= e->sequence)' 'if (1)'
 mutant replaced-image-leaves-its-place test-images 'images*.c' \

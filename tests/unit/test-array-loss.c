@@ -78,7 +78,28 @@ test_wait_of_images_is_told (void)
   assert (ios_count == 1 && ios[0]->member == 3); /* its image is on its way */
   tick_after (100 * MS);
   lose (3);
-  assert (notice.member == 3 && notice.waited_ms == 400);
+  assert (notice.member == 3 && notice.waited_ms == 100);
+  commit (1 << 3);
+  while (ios_count)
+    answer_all ();
+  end ();
+}
+
+/* An image that rests was not sent yet: the member owes nothing. */
+static void
+test_wait_of_resting_images_is_not_told (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), r = READ (UNIT, 4096, back);
+
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  answer (0, 0);
+  assert (done (&w));
+  submit (&r); /* with this, the array is not idle */
+  tick_after (50 * MS);
+  assert (ios_count == 1 && ios[0]->member == 1);
+  lose (3);
+  assert (notice.member == 3 && notice.waited_ms == 0);
   commit (1 << 3);
   while (ios_count)
     answer_all ();
@@ -954,6 +975,7 @@ main (void)
   test_loss ();
   test_wait_is_told ();
   test_wait_of_images_is_told ();
+  test_wait_of_resting_images_is_not_told ();
   test_lost_by_others ();
   test_image_member_lost ();
   test_flush_while_degraded ();

@@ -94,7 +94,7 @@ static struct image_run *
 expect (enum image_run_kind kind, uint64_t offset, uint64_t length,
         uint8_t fill)
 {
-  struct image_run *run = images_next (b);
+  struct image_run *run = images_next (b, now);
 
   images_check (b);
   assert (run && run->member == 0 && run->kind == kind);
@@ -120,7 +120,7 @@ test_rest_and_age (void)
   begin (MiB (1), true);
   assert (images_deadline (b) == UINT64_MAX);
   add (0, 4096, 1);
-  assert (images_resting (b) && !images_next (b));
+  assert (images_resting (b) && !images_next (b, now));
   assert (images_deadline (b) == now + 200 * MS);
   now += 100 * MS;
   add (0, 4096, 2); /* does not make it younger */
@@ -129,7 +129,7 @@ test_rest_and_age (void)
   assert (s.oldest_ns == now - 100 * MS && s.replaced == 4096);
   now += 99 * MS;
   images_tick (b, now);
-  assert (!images_next (b));
+  assert (!images_next (b, now));
   now += 1 * MS;
   images_tick (b, now);
   assert (images_deadline (b) == UINT64_MAX && !images_resting (b));
@@ -185,12 +185,12 @@ test_newer_follows (void)
   add_urgent (0, 8192, 1);
   run = expect (RUN_WRITE, 0, 8192, 1);
   add_urgent (4096, 4096, 2);
-  assert (!images_next (b)); /* while the older one flies */
+  assert (!images_next (b, now)); /* while the older one flies */
   for (unsigned i = 0; i < 8192; i++)
     assert (((uint8_t *) run->buf)[i] == 1);
   add_urgent (4096, 512, 3); /* replaces the one that waits */
   answer (run, true);
-  run = images_next (b);
+  run = images_next (b, now);
   assert (run && run->kind == RUN_WRITE && run->length == 4096);
   assert (((uint8_t *) run->buf)[0] == 3 && ((uint8_t *) run->buf)[512] == 2);
   answer (run, true);
@@ -215,9 +215,9 @@ test_mark (void)
   add (0, 4096, 4); /* a place that is written over and over */
   answer (run, true);
   assert (images_drained (b, mark));
-  assert (images_resting (b) && !images_next (b));
+  assert (images_resting (b) && !images_next (b, now));
   mark = images_mark (b);
-  run = images_next (b);
+  run = images_next (b, now);
   assert (run->kind == RUN_BATCH);
   assert (!images_drained (b, mark));
   answer (run, true);
@@ -238,7 +238,7 @@ test_batch (void)
   add (4096, 4096, 2);
   add (20480, 8192, 0);
   images_fire (b);
-  run = images_next (b);
+  run = images_next (b, now);
   assert (run && run->kind == RUN_BATCH && run->fua && run->offset == 0);
   assert (batch_decode (run->buf, run->length, MiB (32), r, &why) == 3);
   /* From the oldest on, once around. */
@@ -249,7 +249,7 @@ test_batch (void)
   assert (((uint8_t *) r[1].payload)[4096] == 2);
   assert (r[2].kind == BATCH_ZERO && r[2].offset == 20480 &&
           r[2].length == 8192);
-  assert (!images_next (b));
+  assert (!images_next (b, now));
   answer (run, true);
   end ();
 }
@@ -266,12 +266,12 @@ test_batches_in_flight (void)
     add (i * 65536 + 8192, 4096, 1);
     images_fire (b);
     if (i < 8)
-      run[i] = images_next (b);
+      run[i] = images_next (b, now);
     assert (i == 8 || (run[i] && run[i]->kind == RUN_BATCH));
   }
-  assert (!images_next (b));
+  assert (!images_next (b, now));
   answer (run[0], true);
-  run[0] = images_next (b);
+  run[0] = images_next (b, now);
   assert (run[0] && run[0]->kind == RUN_BATCH);
   for (unsigned i = 0; i < 8; i++)
     answer (run[i], true);
@@ -307,14 +307,14 @@ test_runs (void)
   begin (MiB (4), true);
   /* A cluster is sent when it becomes complete; a long image, from its block. */
   add (MiB (16) + KiB (64), KiB (192), 1);
-  assert (!images_next (b));
+  assert (!images_next (b, now));
   add (MiB (16), KiB (64), 2);
   run = expect (RUN_WRITE, MiB (16), KiB (64), 2);
   answer (expect (RUN_WRITE, MiB (16) + KiB (64), KiB (192), 1), true);
   answer (run, true);
   /* Small ones too, as one write. */
   for (unsigned i = 0; i < 64; i++) {
-    assert (!images_next (b));
+    assert (!images_next (b, now));
     add (MiB (17) + i * 4096, 4096, 3);
   }
   answer (expect (RUN_WRITE, MiB (17), KiB (256), 3), true);
@@ -323,7 +323,7 @@ test_runs (void)
     assert (i < 520);
     add (i * 8192, 4096, 4);
   }
-  while ((run = images_next (b)))
+  while ((run = images_next (b, now)))
     answer (run, true);
   end ();
 }
@@ -368,7 +368,7 @@ test_waiters (void)
   images_pause (b, 0, true);
   add_for (8192, 4096, 1, false, &w[2]);
   answer (run, false);
-  assert (!images_next (b) && told_dropped == 0);
+  assert (!images_next (b, now) && told_dropped == 0);
   assert (images_overlap (b, 0, 0, 1) && images_overlap (b, 0, 12287, 1));
   assert (!images_overlap (b, 0, 4096, 4096));
   assert (images_drop (b, 0));
@@ -400,16 +400,81 @@ test_sent_in_vain (void)
   end ();
 }
 
+/* A member owes an answer to an image from when that was first sent: not while it rests,
+ * also if it was sent in vain, and for a newer image that stands for it.
+ */
+static void
+test_waits_since (void)
+{
+  struct image_run *run, *older;
+  uint64_t sent;
+
+  begin (MiB (1), true);
+  add (0, 8192, 1);
+  now += 100 * MS;
+  assert (images_waits_since (b, 0) == 0);
+  images_pause (b, 0, true); /* the member is lost before it gets any */
+  images_fire (b);
+  assert (!images_next (b, now) && images_waits_since (b, 0) == 0);
+  images_pause (b, 0, false);
+  sent = now;
+  run = expect (RUN_WRITE, 0, 8192, 1);
+  now += 100 * MS;
+  assert (images_waits_since (b, 0) == sent);
+  answer (run, false);
+  assert (images_waits_since (b, 0) == sent);
+  run = expect (RUN_WRITE, 0, 8192, 1);
+  assert (images_waits_since (b, 0) == sent);
+  answer (run, false);
+  add (4096, 8192, 2);
+  add (0, 4096, 3);
+  assert (images_waits_since (b, 0) == sent);
+  images_fire (b);
+  answer (expect (RUN_WRITE, 0, 12288, 0), true);
+  assert (images_waits_since (b, 0) == 0);
+
+  /* Put back under a newer one, and joined to a zero. */
+  add (0, 4096, 0);
+  images_fire (b);
+  run = expect (RUN_ZERO, 0, 4096, 0);
+  sent = now;
+  now += 100 * MS;
+  add (0, 8192, 0);
+  assert (images_waits_since (b, 0) == sent);
+  answer (run, false);
+  assert (images_waits_since (b, 0) == sent);
+  images_fire (b);
+  answer (expect (RUN_ZERO, 0, 8192, 0), true);
+
+  /* A zero that takes the place of a write sent in vain, and is joined to another. */
+  add (0, 4096, 1);
+  images_fire (b);
+  older = expect (RUN_WRITE, 0, 4096, 1);
+  now += 100 * MS;
+  add (0, 4096, 0);
+  add (4096, 4096, 2);
+  images_fire (b);
+  sent = now;
+  run = expect (RUN_WRITE, 4096, 4096, 2);
+  now += 100 * MS;
+  answer (run, false);
+  add (4096, 4096, 0);
+  answer (older, true);
+  assert (images_waits_since (b, 0) == sent);
+  answer (expect (RUN_ZERO, 0, 8192, 0), true);
+  end ();
+}
+
 static void
 test_hurry_and_discard (void)
 {
   begin (MiB (1), true);
   add (0, 4096, 1);
   add (65536, 4096, 1);
-  assert (!images_hurry (b, 0, 4096, 4096) && !images_next (b));
+  assert (!images_hurry (b, 0, 4096, 4096) && !images_next (b, now));
   assert (images_hurry (b, 0, 4095, 4096));
   answer (expect (RUN_WRITE, 0, 4096, 1), true);
-  assert (!images_next (b));
+  assert (!images_next (b, now));
   add_for (0, 4096, 1, false, &told_last);
   images_discard (b);
   assert (told_written == 0 && told_dropped == 0);
@@ -431,7 +496,7 @@ test_zeroes_join (void)
   }
   images_fire (b);
   run = expect (RUN_ZERO, 0, 1000 * KiB (256), 0);
-  assert (run->may_trim && !images_next (b));
+  assert (run->may_trim && !images_next (b, now));
   answer (run, true);
   end ();
 }
@@ -520,7 +585,7 @@ test_random (unsigned seed)
       break;
     }
     case 3:
-      if (flying_count < 64 && (run = images_next (b)))
+      if (flying_count < 64 && (run = images_next (b, now)))
         flying[flying_count++] = run;
       break;
     case 4:
@@ -540,7 +605,7 @@ test_random (unsigned seed)
   do {
     struct image_run *run;
 
-    while (flying_count < 64 && (run = images_next (b)))
+    while (flying_count < 64 && (run = images_next (b, now)))
       flying[flying_count++] = run;
     if (flying_count > 0)
       random_answer (false);
@@ -567,6 +632,7 @@ main (void)
   test_room ();
   test_waiters ();
   test_sent_in_vain ();
+  test_waits_since ();
   test_hurry_and_discard ();
   test_zeroes_join ();
   for (; seed <= last; seed++) {
