@@ -86,6 +86,8 @@ struct cluster_path {
   uint64_t away_live_ms, back_live_ms;
   uint64_t retry_live_ms; /* the lost member is given back no earlier */
   uint64_t backoff_ms;    /* for so long that was put off last */
+  /* The member did not confirm in time when weftd tried to give it back. */
+  bool unconfirmed;
 };
 
 /* With several writers: the time that a session was without members that other

@@ -314,19 +314,27 @@ mutant stalled-writer-keeps-readers-out test-cluster-key cluster-change.c \
 mutant restarted-member-is-given-back-too-soon test-cluster-key cluster-epoch.c \
   'spare_reborn (c, a, confirm);' ''
 mutant nobody-is-given-back-for-another-s-sake test-cluster-key cluster-epoch.c \
-  'else if (spared && (lost == 1 || back > 1)) {' 'else if (spared) {'
+  'else if (lost == 1 || back + later > 1) {' 'else {'
+mutant restarted-member-does-not-wait-for-one-put-off test-cluster-lost cluster-epoch.c \
+  'later += put_off[m] && !confirm[m];' ';'
+mutant restarted-members-wait-for-each-other test-cluster-key cluster-epoch.c \
+  'cluster_process_kept (a->disk[m]) && is_to_come_back' 'is_to_come_back'
+mutant restarted-member-waits-for-one-that-hangs test-cluster-key cluster-epoch.c \
+  '!p->unconfirmed && ' ''
+mutant member-that-has-kept-all-is-spared-first test-cluster-key cluster-epoch.c \
+  'bool kept = i >= a->layout.members;' 'bool kept = i < a->layout.members;'
 mutant member-behind-a-line-counts-as-back test-cluster-lost cluster-epoch.c \
-  'if (spared && vain &&' 'if (0 &&'
+  'if (kept && (vain || later > 0))' 'if (0)'
 mutant member-that-answered-is-behind-a-line test-cluster-lost cluster-epoch.c \
   'cluster_process_awaited (writer, m, d->fenced_live_ms);' 'd->fenced_live_ms;'
 mutant member-that-is-not-reached-counts-as-back test-cluster-lost cluster-lost.c \
   'if (r->fence > s->epoch &&' 'if (0 &&'
 mutant unflushed-writes-go-for-a-line test-cluster-lost cluster-epoch.c \
-  'vain && cluster_process_kept (a->disk[m])' 'vain'
+  'if (kept && (vain || later > 0))' 'if (vain || later > 0)'
 mutant member-behind-a-line-is-tried-beside-another test-cluster-lost cluster-epoch.c \
   'confirm[m] &= !in_vain[m];' ';'
 mutant member-behind-a-line-is-tried-before-it-goes test-cluster-lost cluster-epoch.c \
-  'if (is_given_in_vain (a, m) &&' 'if (0 &&'
+  '!(is_given_in_vain (a, m) &&' '!(0 &&'
 
 # Members that come back.
 mutant spare-counts-while-the-disk-is-heard test-cluster-member cluster-rebuild.c \
@@ -1086,6 +1094,11 @@ mutant member-with-errors-is-given-back test-cluster-part cluster-lost.c \
 # weftd is restored from a backup.
 mutant restore-takes-old-copies test-cluster-restore cluster-restore.c \
   'plan->old[m] = f->hb.round + 2 <= f->ahead;' 'plan->old[m] = false;'
+mutant restore-rebuilds-what-has-confirmed test-cluster-restore cluster-restore.c \
+  '!cluster_import_plan_knows (&f->hb, plan->states_epoch);' \
+  'f->hb.states_epoch < plan->states_epoch;'
+mutant restore-takes-what-is-late test-cluster-restore cluster-restore.c \
+  '!cluster_import_plan_knows (&f->hb, plan->states_epoch);' 'false;'
 mutant restore-numbers-below-members "sim-cluster-restores test-cluster-restore" cluster-restore.c \
   'plan->epoch + RESTORE_EPOCHS' 'r->epoch + 1'
 mutant restore-lets-sessions-go-on "sim-cluster-restores test-cluster-restore" cluster-restore.c \
@@ -1094,11 +1107,6 @@ mutant restore-lets-sessions-go-on "sim-cluster-restores test-cluster-restore" c
   '  (void) s;'
 mutant restore-believes-one-stranger test-cluster-restore cluster-restore.c \
   'if (order == NULL && !is_borne_out (c, a, f))' 'if (0)'
-mutant restore-rebuilds-what-has-confirmed test-cluster-restore cluster-restore.c \
-  '!cluster_import_plan_knows (&f->hb, plan->states_epoch);' \
-  'f->hb.states_epoch < plan->states_epoch;'
-mutant restore-takes-what-is-late test-cluster-restore cluster-restore.c \
-  '!cluster_import_plan_knows (&f->hb, plan->states_epoch);' 'false;'
 mutant restore-goes-without-members "sim-cluster-restores test-cluster-restore" cluster-restore.c \
   'if (plan->states[m] == MEMBER_IN_SYNC && plan->found[m] == NULL &&' \
   'if (0 && plan->found[m] == NULL &&'

@@ -134,6 +134,24 @@ test_reborn_beside_a_stalled_writer (void)
   assert (state (other) == MEMBER_IN_SYNC);
 }
 
+/* The other one lives and confirms nothing: it is not waited for again and again. */
+static void
+test_reborn_beside_one_that_confirms_nothing (void)
+{
+  unsigned last = attach_without_first (), other = last == 1 ? 2 : 1;
+  uint64_t fence;
+
+  lose_both (last, other);
+  fence = member (other)->fence;
+  start_again (other);
+  rig.disk[last].dead = false;
+  rig.disk[last].hangs = true;
+  UNTIL (member (other)->fence > fence);
+  assert (state (other) == MEMBER_IN_SYNC);
+  rig.disk[last].hangs = false;
+  UNTIL (opens (last) && opens (other));
+}
+
 /* The array can do without either, but not without both: one is given back. */
 static void
 test_both_reborn (void)
@@ -154,6 +172,33 @@ test_both_reborn (void)
   assert (out);
   UNTIL (whole ());
   assert (opens (0) && opens (1));
+}
+
+/* One of the two has kept all its unflushed writes: that one is given back. */
+static void
+test_one_reborn_has_kept (unsigned kept)
+{
+  uint64_t fence[2];
+
+  begin_writing_to (LAYOUT_RAID1, 2);
+  rig.disk[kept].cache = "cache";
+  lose (kept);
+  UNTIL (whole ()); /* its cache is known */
+  live_on (8);
+  for (unsigned m = 0; m < 2; m++) {
+    fence[m] = member (m)->fence;
+    rig.disk[m].dead = true;
+  }
+  UNTIL (!array ()->disk[0]->alive && !array ()->disk[1]->alive);
+  for (unsigned m = 0; m < 2; m++) {
+    cluster_array_writer (array ())->path[m].lost = true;
+    start_again (m);
+    assert (member (m)->fence == fence[m]);
+  }
+  UNTIL (state (!kept) == MEMBER_OUT);
+  assert (state (kept) == MEMBER_IN_SYNC &&
+          member (kept)->lapse <= fence[kept]);
+  UNTIL (whole ());
 }
 
 /* Nobody writes, or has not been heard of for long: readers get new tokens, though
@@ -289,7 +334,10 @@ main (void)
   test_reborn_with_another (false);
   test_reborn_with_another (true);
   test_reborn_beside_a_stalled_writer ();
+  test_reborn_beside_one_that_confirms_nothing ();
   test_both_reborn ();
+  test_one_reborn_has_kept (0);
+  test_one_reborn_has_kept (1);
   test_new_tokens (false, false);
   test_new_tokens (false, true);
   test_new_tokens (true, false);

@@ -97,10 +97,11 @@ enum line {
 };
 
 /* Both have copies of the same data: the process of the one is killed, and this is the line
- * to the other one.  kept: the killed one has kept what was not flushed.
+ * to the other one.  kept: the killed one has kept what was not flushed.  returns: the
+ * other one was given back so often before, and lost again; so it is put off.
  */
 static void
-lose_one_beside_a_line (bool kept, enum line line)
+lose_one_beside_a_line (bool kept, enum line line, unsigned returns)
 {
   uint64_t fence, began;
 
@@ -118,6 +119,10 @@ lose_one_beside_a_line (bool kept, enum line line)
   writer->behind = line == LINE_DROPS_ALL;
   UNTIL (member (0)->fence > fence);
   assert (!session (writer)->path[0].lost && session (writer)->path[2].lost);
+  for (unsigned i = 0; i < returns; i++) {
+    lost (writer, 0);
+    UNTIL (!session (writer)->path[0].lost);
+  }
   live_on (4);
   start_again (2);
   snprintf (world.disk[2].instance, 16, "d2 again 2");
@@ -134,7 +139,7 @@ test_killed_beside_a_line (enum line line)
 {
   uint64_t first, fence;
 
-  lose_one_beside_a_line (true, line);
+  lose_one_beside_a_line (true, line, 0);
   fence = member (2)->fence;
   first = member (0)->fence;
   UNTIL (member (2)->fence > fence);
@@ -150,11 +155,13 @@ test_killed_beside_a_line (enum line line)
 
 /* Only the other one has what was not flushed, or it has answered: it is waited for. */
 static void
-test_restarted_beside_a_line (bool kept, enum line line)
+test_restarted_beside_a_line (bool kept, enum line line, unsigned returns)
 {
   uint64_t fence;
 
-  lose_one_beside_a_line (kept, line);
+  lose_one_beside_a_line (kept, line, returns);
+  assert (returns == 0 ||
+          session (writer)->path[0].retry_live_ms > engine->live_ms + 2000);
   fence = member (2)->fence;
   UNTIL (!session (writer)->path[0].lost);
   assert (member (2)->fence == fence);
@@ -338,9 +345,12 @@ main (void)
   test_two_lost ();
   test_killed_beside_a_line (LINE_DROPS_LARGE);
   test_killed_beside_a_line (LINE_DROPS_ALL);
-  test_restarted_beside_a_line (true, LINE_WELL);
-  test_restarted_beside_a_line (false, LINE_DROPS_LARGE);
-  test_restarted_beside_a_line (false, LINE_DROPS_ALL);
+  test_restarted_beside_a_line (true, LINE_WELL, 0);
+  for (unsigned returns = 0; returns < 4; returns += 3) {
+    test_restarted_beside_a_line (false, LINE_WELL, returns);
+    test_restarted_beside_a_line (false, LINE_DROPS_LARGE, returns);
+    test_restarted_beside_a_line (false, LINE_DROPS_ALL, returns);
+  }
   test_reconnect_waits ();
   test_patience ();
   test_renew (false);

@@ -314,6 +314,19 @@ is_given_in_vain (const struct cluster_array *a, unsigned m)
          cluster_process_awaited (writer, m, d->fenced_live_ms);
 }
 
+/* Is the member given back to this writer, now or later?  The writer's next report puts a
+ * member out that was given back in vain, if that can go out.
+ */
+static bool
+is_to_come_back (const struct cluster *c, const struct cluster_array *a,
+                 unsigned m, const struct cluster_session *writer)
+{
+  const char *why;
+
+  return writer->path[m].lost && cluster_member_well (a, m, &why) &&
+         !(is_given_in_vain (a, m) && cluster_change_can_put_out (c, a, m));
+}
+
 /* Is a member to be fenced and given back to this writer?  asked: a change for that
  * is under way; it is given up after ATTACH_MS, and begun again after a wait.
  */
@@ -323,15 +336,12 @@ give_back (struct cluster *c, const struct cluster_array *a, unsigned m,
 {
   uint64_t *retry_live_ms = &writer->path[m].retry_live_ms;
   uint64_t *wait_ms = &writer->path[m].backoff_ms;
-  const char *why;
 
-  if (!writer->path[m].lost || !cluster_member_well (a, m, &why))
-    return false;
-  /* It goes out by the writer's next report. */
-  if (is_given_in_vain (a, m) && cluster_change_can_put_out (c, a, m))
+  if (!is_to_come_back (c, a, m, writer))
     return false;
   if (asked && c->live_ms >= a->prepared_live_ms + ATTACH_MS) {
     *retry_live_ms = c->live_ms + RECONNECT_MS_MAX;
+    writer->path[m].unconfirmed = true;
     return false;
   }
   if (asked)
@@ -344,15 +354,30 @@ give_back (struct cluster *c, const struct cluster_array *a, unsigned m,
     *wait_ms = *wait_ms < RECONNECT_MS_MAX / 2 ? 2 * *wait_ms
                                                : RECONNECT_MS_MAX;
   *retry_live_ms = c->live_ms + *wait_ms;
+  writer->path[m].unconfirmed = false;
   return true;
+}
+
+/* Is the member put off, and will it be given back to the writer within RECONNECT_MS_MAX,
+ * with all its unflushed writes?
+ */
+static bool
+is_put_off (const struct cluster *c, const struct cluster_array *a, unsigned m,
+            const struct cluster_session *writer)
+{
+  const struct cluster_path *p = &writer->path[m];
+
+  return !p->unconfirmed && c->live_ms < p->retry_live_ms &&
+         cluster_process_kept (a->disk[m]) && is_to_come_back (c, a, m, writer);
 }
 
 /* A member that was started again is not given back, but goes out, if it can,
  * when all others that the writer has lost are back: then it catches up from
  * them, and none of its unflushed writes counts as lost.  If one of the others
- * stays away, it is given back with the rest.  If one of them was given back in
- * vain, a member that has kept its unflushed writes is given back first: then
- * the other one can go out, without which the writer could not prepare itself.
+ * stays away, it is given back with the rest.  But if one of them is put off, or was given
+ * back in vain, a member that has kept its unflushed writes is given back first: then
+ * the other one can go out, without which the writer could not prepare itself.  A member
+ * that has kept nothing waits for the other one.
  */
 static void
 spare_reborn (const struct cluster *c, const struct cluster_array *a,
@@ -361,28 +386,38 @@ spare_reborn (const struct cluster *c, const struct cluster_array *a,
   const struct cluster_session *s = NULL;
   bool is_lost[ARRAY_MEMBERS_MAX] = { false };
   bool in_vain[ARRAY_MEMBERS_MAX] = { false };
+  bool put_off[ARRAY_MEMBERS_MAX] = { false };
   bool vain = false, first = false;
-  unsigned lost = 0, back = 0;
+  unsigned lost = 0, back = 0, later = 0;
 
   while ((s = cluster_writer_next (a, s)))
-    for (unsigned m = 0; m < a->layout.members; m++)
+    for (unsigned m = 0; m < a->layout.members; m++) {
       is_lost[m] |= s->path[m].lost;
+      put_off[m] |= is_put_off (c, a, m, s);
+    }
   for (unsigned m = 0; m < a->layout.members; m++) {
     lost += is_lost[m];
     back += confirm[m];
+    later += put_off[m] && !confirm[m];
     in_vain[m] = confirm[m] && is_given_in_vain (a, m);
     vain |= in_vain[m];
   }
-  if (back < lost)
+  if (back + later < lost)
     return;
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    bool spared = confirm[m] && cluster_process_reborn (c, a, m) &&
-                  cluster_copies_can_leave_out (a, m);
+  /* Of several lost members one is given back, at least: the writer waits for it.
+   * Members that have kept nothing are spared first.
+   */
+  for (unsigned i = 0; i < 2 * a->layout.members; i++) {
+    unsigned m = i % a->layout.members;
+    bool kept = i >= a->layout.members;
 
-    if (spared && vain && cluster_process_kept (a->disk[m]))
+    if (!confirm[m] || !cluster_process_reborn (c, a, m) ||
+        cluster_process_kept (a->disk[m]) != kept ||
+        !cluster_copies_can_leave_out (a, m))
+      continue;
+    if (kept && (vain || later > 0))
       first = true;
-    /* Of several lost members one is given back, at least: the writer waits for it. */
-    else if (spared && (lost == 1 || back > 1)) {
+    else if (lost == 1 || back + later > 1) {
       confirm[m] = false;
       back--;
     }
