@@ -297,6 +297,10 @@ mutant no-copy-of-one-thing-keeps-all-others test-cluster-copies cluster-copies.
   'layout_loss (&a->layout, after, NULL) == 0'
 mutant attach-that-came-to-nothing-puts-a-member-out test-cluster-attach cluster-epoch.c \
   'if (leaves)' 'if (0)'
+mutant attach-is-granted-before-a-member-listens test-cluster-attach cluster-change.c \
+  'd->state == DISK_STARTING || ' ''
+mutant member-that-listens-now-is-not-noticed test-cluster-attach cluster-disk.c \
+  'told || d->state != hb->state ||' 'told ||'
 mutant attach-leaves-the-last-copy-out test-cluster-attach cluster-attach-check.c \
   'if (!starting && !cluster_change_loses (a, states))' 'if (!starting)'
 mutant reader-puts-a-member-out test-cluster-attach cluster-lost.c \

@@ -28,6 +28,34 @@ test_late_member (void)
   assert (weftd.now_ms - begin >= 10000 && weftd.now_ms - begin < 11000);
 }
 
+/* A member was started again, and its former process was heard just now.  It has confirmed
+ * the epoch, and takes no connections yet: the attach waits for it.
+ */
+static void
+test_starting_member (void)
+{
+  begin_array ();
+  live_on (4);
+  start_again (3);
+  world.disk[3].starts = true;
+  host_attach (writer);
+  live_on (8);
+  assert (world.disk[3].min_epoch == rec ()->change.epoch);
+  assert (writer->op && !writer->attached);
+  world.disk[3].starts = false;
+  UNTIL (writer->attached);
+  assert (writer->states[3] == MEMBER_IN_SYNC);
+
+  /* If it never takes any, the array starts without it. */
+  begin_array ();
+  live_on (4);
+  start_again (3);
+  world.disk[3].starts = true;
+  host_attach (writer);
+  UNTIL (writer->attached);
+  assert (writer->states[3] == MEMBER_OUT);
+}
+
 /* A reader that was silent when the attach began, and is heard of again before
  * it is granted, may read what goes out with it: it is waited for.
  */
@@ -531,6 +559,7 @@ int
 main (void)
 {
   test_late_member ();
+  test_starting_member ();
   test_reader_again ();
   test_late_members ();
   test_came_to_nothing (false);

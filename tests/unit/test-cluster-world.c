@@ -440,6 +440,8 @@ disk_words (const struct disk *d, uint64_t wait_ms)
     for (unsigned m = 0; m < d->layout.members; m++)
       hb.states[m] = (uint8_t) d->states[m];
   }
+  if (d->starts)
+    hb.state = DISK_STARTING;
   snprintf (hb.instance, sizeof hb.instance, "%s", d->instance);
   snprintf (hb.cache, sizeof hb.cache, "%s", d->cache ? d->cache : "");
   snprintf (hb.node, sizeof hb.node, "n%u", d->uuid[0]);

@@ -72,6 +72,7 @@ struct disk {
   bool holds;          /* it does not confirm that sessions are over */
   bool unfenced;       /* it confirms no epoch */
   bool placeless;      /* it says that it belongs to no array */
+  bool starts;         /* it takes no connections yet */
   double works;        /* requests a second of its disk; 0: it says nothing */
   char instance[16];
   const char *cache; /* NULL: it is not known */

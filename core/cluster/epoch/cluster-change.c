@@ -282,9 +282,12 @@ cluster_change_waits_for (const struct cluster_array *a, unsigned member)
       change->states[member] == MEMBER_IN_SYNC &&
       !cluster_copies_synced (a, member))
     return true;
+  /* Sessions connect to the member as soon as they learn of the COMMIT.  A process that is
+   * starting takes no connections yet.
+   */
   return change->confirm[member] &&
          (!cluster_disk_heard (d) || !d->took_place ||
-          d->min_epoch < change->epoch);
+          d->state == DISK_STARTING || d->min_epoch < change->epoch);
 }
 
 bool

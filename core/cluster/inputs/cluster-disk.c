@@ -234,7 +234,8 @@ take (struct cluster *c, struct cluster_disk *d,
   if (d->array)
     take_self (c, d, hb);
   stored |= take_sequence (c, d, hb, took, stored);
-  moved = told || took != d->took_place || d->min_epoch != hb->min_epoch ||
+  moved = told || d->state != hb->state || took != d->took_place ||
+          d->min_epoch != hb->min_epoch ||
           d->states_epoch != hb->states_epoch || d->old_copy != was_old ||
           d->join.phase != hb->join.phase || d->join.epoch != hb->join.epoch;
   if (cluster_disk_state_failed (hb->state) && hb->state > d->state)
