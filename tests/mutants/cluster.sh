@@ -153,6 +153,8 @@ mutant missing-member-keeps-one-more-out test-cluster-part cluster-attach.c \
   }' '  }'
 mutant dead-member-is-not-waited-for test-cluster-part cluster-attach.c \
   '(fences || !ask_members (c, try, a, attach))' '1'
+mutant new-writer-is-heard-before-it-speaks test-cluster-part cluster-session-end.c \
+  ' other->spoke_live_ms > 0 &&' ''
 mutant member-is-waited-for-in-vain test-cluster-part cluster-engine.c \
   '(w->kind == WAIT_MEMBERS && cluster_attach_heard (w))' '0'
 mutant member-that-is-starting-is-there test-cluster-part cluster-disk.c \

@@ -377,6 +377,23 @@ test_one_comes_anew (void)
   assert (weftd.now_ms - begin < SESSION_TTL_MS + 2 * HEARTBEAT_MS);
 }
 
+/* The process of a new writer has died while its attach waited: nobody is heard. */
+static void
+test_one_comes_and_has_died (void)
+{
+  begin_one ();
+  live_on (4);
+  fall_silent (writer);
+  live_on (32); /* 8 s */
+  attach_until_granted (other);
+  fall_silent (other);
+  live_on (80);
+  assert (writers () == 2 && !session (writer)->rec.ended);
+  writer->alive = true;
+  UNTIL (session (other)->rec.ended);
+  assert (!session (writer)->rec.ended);
+}
+
 /* An attach does not end sessions that may be heard again in a moment. */
 static void
 test_attach_after_all_silent (void)
@@ -1181,6 +1198,7 @@ main (void)
   test_all_silent (true, true);
   test_one_is_heard ();
   test_one_comes_anew ();
+  test_one_comes_and_has_died ();
   test_attach_after_all_silent ();
   test_joiner_begins_anew (false);
   test_joiner_begins_anew (true);

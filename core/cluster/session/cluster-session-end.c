@@ -328,7 +328,8 @@ is_apart (const struct cluster *c, struct cluster_session *s)
 /* One of several writers delays every change of epoch for the others, while it
  * can take no part in it: it is silent, or has lost a member that others reach.
  * While no other writer is heard it delays no change, because weftd itself may
- * be cut off; so the first writer that is heard again starts to wait then.
+ * be cut off; so the first writer that is heard again starts to wait then.  A new session
+ * counts from its first heartbeat: its process may have died while the attach waited.
  */
 static void
 end_hindrance (struct cluster *c, struct cluster_session *s)
@@ -338,7 +339,7 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
   bool others = false, apart = is_apart (c, s);
 
   while ((other = cluster_writer_next (a, other)))
-    others |= other != s && other->alive &&
+    others |= other != s && other->alive && other->spoke_live_ms > 0 &&
               cluster_session_silent_ms (c, other) < QUIET_MS;
   if (!others || c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
     return;
