@@ -159,6 +159,24 @@ def test_stopped(cluster, seed, layout, count):
     check_copies(c, model, content(c.nbd))
 
 
+def test_its_process_hangs(cluster):
+    """A member that answers quickly is asked for a sign of life after 0.5 s, and lost 0.85 s
+    later: 1.35 s, as nbdkit-weft-plugin(1) says."""
+    c = cluster(layout="raid-x", members=4, unit=UNIT, size="64M")
+    h = connected(c.nbd)
+    for _ in range(40):  # its answer times are known
+        h.pread(UNIT * 8, 0)
+    c.stop("m2")
+    watch = Stopwatch()
+    h.pread(UNIT * 8, 0)
+    waited = watch.seconds()
+    print(f"a read waited for {waited:.2f} s")
+    assert waited < 2.5
+    assert "not even a sign of life" in wait_state(c, 2, "out")["reason"]
+    c.cont("m2")
+    wait_in_sync(c)
+
+
 @pytest.mark.long(30)
 def test_its_disk_hangs(cluster):
     """Its process lives, and says so: the first client waits for some seconds, others
