@@ -67,6 +67,9 @@ void steps_store (struct loop *l, struct store_txn *t);
 void steps_durable (struct store_txn *t);
 /* Send out what is at the head of the queue and durable. */
 void steps_release (struct loop *l);
+/* Refuse all requests whose answers wait for the store.  Their changes stay in the queue. */
+void steps_refuse (struct loop *l, int status, const char *code,
+                   const char *why);
 /* The number of the oldest step that was not sent out yet; 0: all were.  (Under steady
  * changes the queue is never empty.)
  */

@@ -68,21 +68,28 @@ loop_fail (struct loop *l, const char *error)
 
 /* There is no room for the records, or there is again.  Meanwhile every call
  * gets that answer, and nothing is decided: it is as if weftd were stopped.
+ * Calls that came just before get it, too: their answers would wait for room.
  */
 static void
 take_stall (struct loop *l)
 {
   bool was = l->stalled[0] != '\0';
+  char text[600];
 
   if (!store_stalled (l->store, l->stalled, sizeof l->stalled))
     l->stalled[0] = '\0';
   if (was == (l->stalled[0] != '\0'))
     return;
-  if (was)
+  if (was) {
     log_line (CLUSTER_INFO, "there is room again: weftd goes on");
-  else
-    log_line (CLUSTER_ERROR, "weftd %s; until then it answers nobody",
-              l->stalled);
+    return;
+  }
+  log_line (CLUSTER_ERROR, "weftd %s; until then it answers nobody",
+            l->stalled);
+  snprintf (text, sizeof text,
+            "weftd %s; a change that was asked for may still be made then",
+            l->stalled);
+  steps_refuse (l, 503, "no-room", text);
 }
 
 static void

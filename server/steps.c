@@ -263,6 +263,18 @@ reply_body (struct loop *l, struct store_txn *t, const struct cluster_output *o,
   abort ();
 }
 
+/* This goes out instead of the answer. */
+static void
+replace_answer (struct answer *answer, int status, json_t *body)
+{
+  json_decref (answer->body);
+  free (answer->request->text);
+  answer->request->text = NULL;
+  answer->request->headers[0] = '\0';
+  answer->status = status;
+  answer->body = body;
+}
+
 /* A node that was revoked while it waited gets nothing more. */
 static void
 deny_if_revoked (struct loop *l, struct answer *answer)
@@ -272,11 +284,15 @@ deny_if_revoked (struct loop *l, struct answer *answer)
   if (caller->via != VIA_CERTIFICATE ||
       auth_still_answered (l->auth, caller, clock_wall_ms ()))
     return;
-  json_decref (answer->body);
-  free (answer->request->text);
-  answer->request->text = NULL;
-  answer->status = 401;
-  answer->body = view_error (401, NULL, "login-required", AUTH_REVOKED);
+  replace_answer (answer, 401,
+                  view_error (401, NULL, "login-required", AUTH_REVOKED));
+}
+
+static void
+send_answer (struct loop *l, const struct answer *answer)
+{
+  TAILQ_REMOVE (&l->held, answer->request, link);
+  loop_request_deliver (l, answer->request, answer->status, answer->body);
 }
 
 /* Send out what is at the head of the queue and durable. */
@@ -293,12 +309,25 @@ steps_release (struct loop *l)
     for (size_t i = 0; i < p->lines_count; i++)
       log_line (p->lines[i].severity, "%s", p->lines[i].text);
     for (size_t i = 0; i < p->answers_count; i++) {
-      TAILQ_REMOVE (&l->held, p->answers[i].request, link);
       deny_if_revoked (l, &p->answers[i]);
-      loop_request_deliver (l, p->answers[i].request, p->answers[i].status,
-                            p->answers[i].body);
+      send_answer (l, &p->answers[i]);
     }
     pending_free (p);
+  }
+}
+
+void
+steps_refuse (struct loop *l, int status, const char *code, const char *why)
+{
+  struct pending *p;
+
+  STAILQ_FOREACH (p, &l->pending, link) {
+    for (size_t i = 0; i < p->answers_count; i++) {
+      replace_answer (&p->answers[i], status,
+                      view_error (status, NULL, code, why));
+      send_answer (l, &p->answers[i]);
+    }
+    p->answers_count = 0;
   }
 }
 

@@ -365,10 +365,11 @@ def test_no_room(cluster, ctl, small, seed):
                what="weftd to have something to store")
     assert "make room" in w("status", status=FAILED)
     assert "make room" in c.log("weftd")
+    # Also the caller whose change was the first that could not be stored.
+    said = asked.communicate(timeout=30)[1]
+    assert asked.returncode == FAILED and "make room" in said, said
     # Clients go on meanwhile.
     fill(c.nbd, data)
-    asked.kill()
-    asked.wait()
     # weftd starts nevertheless, says why it is frozen, and loses nothing.
     c.restart("weftd")
     said = w("status", status=FAILED)
