@@ -127,10 +127,10 @@ class Node(Place):
     def etc(self):
         return self.conf.parent
 
-    def disk(self, name, megabytes=24):
+    def disk(self, name):
         path = self.dir / name
         with open(path, "ab") as f:
-            f.truncate(megabytes << 20)
+            f.truncate(self.world.disk_mb << 20)
         return path
 
     def settings(self, *files):
@@ -200,6 +200,8 @@ class Node(Place):
 class World:
     """`login`: is its first administrator logged in already?  six: nodes have addresses
     of IPv6, and so has weftd where its library lets it."""
+
+    disk_mb = 24  # of each disk
 
     def __init__(self, directory, env=None, login=True, six=False):
         self.dir, self.env, self.login = pathlib.Path(directory), env, login

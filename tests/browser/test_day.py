@@ -335,6 +335,7 @@ def kill(place):
 @pytest.mark.timeout(900)
 @pytest.mark.long
 def test_day(world, page):
+    world.disk_mb = 64
     token = (world.w.dir / "state/setup-url").read_text().split("#", 1)[1]
     p = page(world.admin, "/login.html#" + token.strip(), live=False)
     eventually(lambda: "first administrator" in p.text("#login"))
