@@ -81,6 +81,29 @@
 #define LEASE_ASKS_MAX 16
 #define LEASE_COLD_MS 10000
 
+/* A pool (core/format/pool.h), and its volumes. */
+#define POOL_SEGMENT_BYTES_MIN KiB (256)
+#define POOL_SEGMENT_BYTES_DEFAULT MiB (1)
+#define POOL_SEGMENT_BYTES_MAX GiB (1)
+#define POOL_SEGMENTS_MAX (UINT32_C (1) << 24)
+#define POOL_SEGMENTS_MIN 16
+#define POOL_ROOTS_MIN 16
+#define POOL_ROOTS_MAX 4096
+#define POOL_SNAPSHOTS_MAX 1000
+#define POOL_BRANCHES_MAX 64
+#define POOL_LOG_SEGMENTS_MAX 2500
+#define VOLUME_BYTES_MAX (GiB (1024) * 64)
+/* Segments that a volume has in store: at first, and at most. */
+#define VOLUME_WINDOW_MIN 16
+#define VOLUME_WINDOW_MAX 1024
+/* A write waits so long for a segment; segments that a trim has freed are free for other
+ * use after so long even if no client sends a FLUSH.
+ */
+#define VOLUME_FULL_WAIT_MS_DEFAULT 60000
+#define VOLUME_FREED_MS 1000
+/* Whole blocks of which a client writes a part that wait or are being written. */
+#define VOLUME_BOUNCES 64
+
 /* Control connections to weftd. */
 #define HEARTBEAT_MS 1000
 #define REST_MS 2000 /* between heartbeats of a member without work */
