@@ -1,0 +1,170 @@
+# shellcheck shell=sh
+# volume.sh: mutants of the volume engine and of a pool's format.  check says how they
+# are written.
+
+# V1: a segment is in the map of one volume, to which it is granted.
+mutant volume-uses-what-it-gave-back test-volume volume-space.c \
+  '    place_set (v, i, PLACE_EMPTY);
+' ''
+mutant volume-what-is-gone-counts-as-named sim-volume volume-open.c \
+  'e->kind != POOL_GONE);' 'true);'
+
+# V2: the log names only stable blocks, and has all before a FLUSH is answered.
+mutant volume-log-before-flush sim-volume volume-flush.c \
+  '    flush_array (v, r, r->client->array);
+    if (v->group_count == 0) {
+      v->flush.passing++;
+      r->left = 0;
+    }
+    else {
+      v->flush.flying++;' '    if (v->group_count == 0) {
+      flush_array (v, r, r->client->array);
+      v->flush.passing++;
+      r->left = 0;
+    }
+    else {
+      v->look = true;'
+mutant volume-bits-taken-at-the-end sim-volume volume-flush.c \
+  '  v->flush.stage = FLUSH_LOGGED;
+' '  for (uint32_t i = 0; i < v->group_count; i++)
+    v->places[v->group[i]].taken = v->places[v->group[i]].blocks;
+  v->flush.stage = FLUSH_LOGGED;
+'
+mutant volume-flush-without-the-log sim-volume-crashes volume-flush.c \
+  'if (v->log.stage != LOG_IDLE)
+      break;' ''
+mutant volume-flush-passes-a-change sim-volume-crashes volume-flush.c \
+  'if (p->blocks == 0 ? !p->named : p->blocks == p->logged && p->named)' 'if (1)'
+mutant volume-fua-without-the-log sim-volume-crashes volume-part.c \
+  'if (r->flags & ARRAY_FUA && r->loose)' 'if (0)'
+mutant volume-fua-of-an-unlogged-block sim-volume volume-part.c \
+  '(blocks & ~place->logged) == 0 &&' ''
+mutant volume-fua-of-a-block-that-the-group-drops sim-volume-rare volume-part.c \
+  '(!place->in_group || (blocks & ~place->taken) == 0)' 'true'
+mutant volume-no-flush-when-it-is-opened sim-volume volume-open.c \
+  '    flush_send (v);
+}' '    if (v->config.scan)
+      v->state = VOLUME_SCANNED;
+    else
+      life_begin (v);
+}'
+mutant volume-no-life sim-volume volume-open.c \
+  'b->life >= v->open.life && b->life <= v->root->life' 'true'
+mutant volume-same-life-again sim-volume volume-open.c \
+  'v->root->life++;' 'v->root->life += v->root->life == 0;'
+mutant volume-sequence-may-jump sim-volume volume-open.c \
+  'b->sequence == v->root->log_sequence + v->open.block &&' ''
+mutant volume-named-before-it-is-written sim-volume volume-log.c \
+  '  v->log.stage = LOG_WRITING;
+  write_next (v);' '  v->log.stage = LOG_WRITING;
+  if (v->log.fresh_count > 0 && !v->log.anew) {
+    memcpy (v->root->log + v->root->log_count, v->log.fresh,
+            v->log.fresh_count * sizeof v->root->log[0]);
+    v->root->log_count += v->log.fresh_count;
+    v->log.fresh_count = 0;
+    volume_root_put (v);
+  }
+  write_next (v);'
+mutant volume-log-block-without-salt test-pool pool.c \
+  '    put_le32 (bytes + at, b->life);
+' ''
+mutant volume-torn-root-stays test-volume volume-root.c \
+  'if (v->rootio.scrub) {' 'if (0) {'
+mutant volume-newest-slot-is-overwritten sim-volume-crashes volume-root.c \
+  'sequence % 2 * POOL_ROOT_BYTES' '(sequence + 1) % 2 * POOL_ROOT_BYTES'
+mutant volume-answered-before-the-root sim-volume volume-log.c \
+  'else if (v->rootio.stable >= v->log.wants) {' 'else {'
+mutant volume-group-forgets-what-is-gone sim-volume volume-log.c \
+  'return p->named && p->taken == 0;' 'return false;'
+mutant volume-data-before-what-is-gone sim-volume volume-log.c \
+  'if (v->log.cursor.pass == 0 ? !gone (p) : p->taken == 0)' \
+  'if (v->log.cursor.pass == 1 ? !gone (p) : p->taken == 0)'
+mutant volume-anew-without-the-group sim-volume volume-log.c \
+  'return p->in_group ? p->taken : p->logged;' \
+  'return p->in_group && !p->logged ? p->taken : p->logged;'
+mutant volume-empty-log-has-no-block test-volume volume-log.c \
+  'if (v->log.sequence > v->log.first || v->log.cursor.pass > 0)' 'if (1)'
+
+# V3: a volume reads what was written to it, else zeroes.
+mutant volume-partial-block-keeps-the-rest sim-volume volume-part.c \
+  'memset (bounce, 0, v->block_bytes);' ''
+mutant volume-bits-before-the-data sim-volume volume-part.c \
+  '  p->losses = v->losses;
+' '  p->losses = v->losses;
+  v->places[p->place].blocks |= turn_blocks (v, p);
+'
+mutant volume-bits-kept-by-a-failed-flush sim-volume volume-flush.c \
+  'p->blocks &= p->logged |' 'p->blocks &= UINT64_MAX |'
+mutant volume-lost-half-of-a-write sim-volume volume-part.c \
+  'p->turn == TURN_ALONE && p->losses != v->losses' 'false'
+mutant volume-read-of-what-is-lost sim-volume volume-part.c \
+  '      read_again (v, p);' '      (void) read_again;'
+mutant volume-others-are-not-told sim-volume volume-flush.c \
+  'if (c->wrote > v->stable)' 'if (0)'
+mutant volume-writer-is-not-told sim-volume volume-part.c \
+  'if (r->losses != v->losses)' 'if (0)'
+mutant volume-told-too-early test-volume volume-flush.c \
+  'if (r->begun >= c->gone)' 'if (1)'
+mutant volume-two-change-a-segment sim-volume volume-turn.c \
+  'while (!t->alone && (p = TAILQ_FIRST (&t->waiting))) {' \
+  'while ((p = TAILQ_FIRST (&t->waiting))) {'
+mutant volume-write-overtakes-a-change sim-volume volume-turn.c \
+  'if (!t && shares (v, p)) {' 'if (shares (v, p)) {'
+mutant volume-trim-of-half-a-block sim-volume volume-part.c \
+  'start = (p->from + b - 1) / b * b' 'start = p->from / b * b'
+
+# V5: a segment is used again when the log is rid of it and nothing asked of it runs.
+mutant volume-reuse-before-the-log sim-volume volume-space.c \
+  'p->state != PLACE_FREED || p->named || p->in_group' \
+  'p->state != PLACE_FREED || p->in_group'
+mutant volume-reuse-while-the-group-has-it sim-volume volume-space.c \
+  'p->state != PLACE_FREED || p->named || p->in_group' \
+  'p->state != PLACE_FREED || p->named'
+mutant volume-reuse-while-it-is-read sim-volume volume-space.c \
+  'if (p->reading > 0 || p->writing > 0)' 'if (p->writing > 0)'
+mutant volume-old-log-is-free-too-early sim-volume volume-log.c \
+  'v->log.wants = volume_root_put (v);
+  v->log.stage = LOG_NAMING;' 'v->log.wants = volume_root_put (v);
+  v->log.stage = LOG_NAMING;
+  if (v->log.anew)
+    for (uint32_t i = 0; i < v->places_count; i++)
+      if (v->places[i].state == PLACE_LOG &&
+          v->places[i].segment != v->log.fresh[0])
+        space_spare (v, i);'
+mutant volume-failed-append-is-forgotten sim-volume volume-log.c \
+  '      p->named = true;
+' ''
+
+# V8: after a scan nothing that is used is granted.
+mutant volume-scan-forgets-the-log sim-volume volume.c \
+  'if (p->state != PLACE_DATA && p->state != PLACE_LOG)' 'if (p->state != PLACE_DATA)'
+mutant volume-scan-believes-a-cache test-volume volume-open.c \
+  '  if (why)
+    open_fail (v, why);
+  else
+    v->open.step = OPEN_FLUSH;' '  if (why)
+    open_fail (v, why);
+  else if (v->config.scan)
+    v->state = VOLUME_SCANNED;
+  else
+    v->open.step = OPEN_FLUSH;'
+mutant volume-spare-before-its-log-is-read sim-volume volume-open.c \
+  'space_take_this (v, e->segment, PLACE_DATA);' '(void) 0;'
+
+# V9: a full pool fails what needs space, and nothing else.
+mutant volume-data-takes-the-space-of-the-log sim-volume volume-space.c \
+  '  if (spare_for_data (v) == 0)' '  if (v->count[PLACE_SPARE] == 0)'
+mutant volume-full-at-once sim-volume volume.c \
+  'return v->now >= p->hungry_ns + v->config.full_wait_ms * NS_PER_MS;' 'return true;'
+mutant volume-waits-for-space-for-ever sim-volume volume.c \
+  'return v->now >= p->hungry_ns + v->config.full_wait_ms * NS_PER_MS;' 'return false;'
+mutant volume-freed-space-is-not-seen sim-volume volume-flush.c \
+  'else if (wants_space (v) && space_lingers (v)) {' 'else if (0) {'
+
+# The format.
+mutant pool-unknown-fields-are-dropped test-pool pool.c \
+  'if (e->kind == POOL_HOLE
+        ? e->segment != POOL_NO_SEGMENT' 'if (e->kind == POOL_HOLE
+        ? false'
+mutant pool-slot-in-the-wrong-place test-pool pool.c \
+  'both[i].sequence % 2 != i' 'false'

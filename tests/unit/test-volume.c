@@ -1,0 +1,370 @@
+/* test-volume.c: cases that the simulator of volumes does not reach, or only in rare
+ * worlds: torn roots, refusals, bad requests, a scan of data in caches, segments given
+ * back, two failed FLUSHes for one loss, and an empty log.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "test-random.h"
+#include "volume/volume.h"
+
+#define SEGMENT KiB (32)
+#define SEGMENTS 60
+
+static uint8_t disk[SEGMENT * SEGMENTS];
+static uint8_t durable[SEGMENT * SEGMENTS];
+static bool flush_fails; /* the next one */
+static bool flush_loses; /* after it, the disk has only durable data */
+static struct pool_header pool = { .array = "array",
+                                   .sequence = 1,
+                                   .segment_bytes = SEGMENT,
+                                   .segments = SEGMENTS,
+                                   .roots = 2 };
+static struct volume_config config = {
+  .uuid = "uuid", .name = "v", .size = 10 * SEGMENT, .full_wait_ms = 1000
+};
+static bool root_fails; /* it is not written */
+static uint32_t granted = 20;
+static struct volume_client *client;
+static unsigned zeroes; /* of a slot of a root */
+
+static int
+carry_out_one (struct array_request *io)
+{
+  if (io->op == ARRAY_FLUSH && flush_fails) {
+    flush_fails = false;
+    if (flush_loses)
+      memcpy (disk, durable, sizeof disk);
+    return EIO;
+  }
+  if (io->op == ARRAY_READ)
+    memcpy (io->buf, disk + io->offset, io->length);
+  else if (io->op == ARRAY_WRITE) {
+    if (root_fails && io->offset < pool_first_segment (&pool) * SEGMENT)
+      return EIO;
+    memcpy (disk + io->offset, io->buf, io->length);
+  }
+  else if (io->op == ARRAY_ZERO) {
+    memset (disk + io->offset, 0, io->length);
+    zeroes += io->length == POOL_ROOT_BYTES;
+  }
+  return 0;
+}
+
+static void
+carry_out (struct volume *v)
+{
+  struct array_request *io;
+
+  while ((io = volume_next_io (v))) {
+    io->error = carry_out_one (io);
+    volume_io_done (v, io, 1);
+    volume_check (v);
+  }
+}
+
+static struct volume *
+open_volume (void)
+{
+  struct volume_run run = { pool_first_segment (&pool), granted };
+  struct volume *v;
+
+  config.pool = pool;
+  v = volume_new (&config);
+  CHECK (v);
+  client = volume_client_open (v, NULL);
+  volume_granted (v, &run, 1, 1);
+  volume_open (v, 1);
+  carry_out (v);
+  return v;
+}
+
+static int
+ask (struct volume *v, enum array_op op, uint64_t offset, uint64_t length,
+     void *buf)
+{
+  struct volume_request r = {
+    .op = op, .client = client, .offset = offset, .length = length, .buf = buf
+  };
+
+  volume_submit (v, &r, 1);
+  carry_out (v);
+  CHECK (volume_next_done (v) == &r);
+  free (r.extents);
+  return r.error;
+}
+
+static uint8_t *
+slot (unsigned which)
+{
+  return disk + pool_root_offset (&pool, 0) + which * POOL_ROOT_BYTES;
+}
+
+static void
+test_requests (void)
+{
+  struct volume *v = open_volume ();
+  uint8_t buf[4096] = { 7 }, back[4096];
+
+  CHECK (volume_state (v) == VOLUME_OPEN && volume_size (v) == 10 * SEGMENT);
+  CHECK (ask (v, ARRAY_WRITE, 100, 4096, buf) == 0);
+  CHECK (ask (v, ARRAY_READ, 100, 4096, back) == 0 &&
+         memcmp (buf, back, 4096) == 0);
+  CHECK (ask (v, ARRAY_READ, 0, 100, back) == 0 && back[0] == 0);
+  CHECK (ask (v, ARRAY_WRITE, 10 * SEGMENT - 1, 2, buf) == ENOSPC);
+  CHECK (ask (v, ARRAY_READ, 10 * SEGMENT, 1, back) == EINVAL);
+  CHECK (ask (v, ARRAY_READ, UINT64_MAX, 2, back) == EINVAL);
+  CHECK (ask (v, ARRAY_ACCEPT, 0, 512, back) == ENOTSUP);
+  CHECK (ask (v, ARRAY_WRITE, 0, 0, buf) == 0);
+  CHECK (volume_resize (v, 9 * SEGMENT, 1) == EINVAL);
+  CHECK (volume_resize (v, 11 * SEGMENT + 1, 1) == EINVAL);
+  CHECK (volume_resize (v, VOLUME_BYTES_MAX + 512, 1) == EINVAL);
+  CHECK (volume_resize (v, 12 * SEGMENT, 1) == 0);
+  carry_out (v);
+  CHECK (volume_root (v)->size == 12 * SEGMENT);
+  volume_close (v, 1);
+  carry_out (v);
+  CHECK (volume_state (v) == VOLUME_CLOSED &&
+         volume_root (v)->flags & POOL_CLEAN);
+  CHECK (volume_resize (v, 13 * SEGMENT, 1) == EBUSY);
+  volume_free (v);
+}
+
+/* A slot that was cut short becomes zeroes before it is written. */
+static void
+test_torn_root (void)
+{
+  static struct pool_root root;
+  struct volume *v;
+  const char *why;
+  int newest;
+
+  config.name = NULL;
+  newest = pool_root_newest (slot (0), &pool, &root, &why);
+  CHECK (newest != -1);
+  zeroes = 0;
+  v = open_volume ();
+  CHECK (volume_state (v) == VOLUME_OPEN && zeroes == 0);
+  volume_free (v);
+  newest = pool_root_newest (slot (0), &pool, &root, &why);
+  slot (!newest)[30] ^= 1;
+  v = open_volume ();
+  CHECK (volume_state (v) == VOLUME_OPEN && zeroes == 1);
+  CHECK (volume_root (v)->life == root.life + 1);
+  volume_free (v);
+}
+
+static uint32_t
+segments_used (const struct volume *v)
+{
+  struct volume_run run;
+  uint32_t after = 0, count = 0;
+
+  while (volume_uses (v, &after, &run, 1) > 0)
+    count += run.count;
+  return count;
+}
+
+/* A scan reads again what it has read, if the array cannot make that durable. */
+static void
+test_scan (void)
+{
+  struct volume *v = open_volume ();
+  uint32_t before = segments_used (v);
+  uint8_t buf[512] = { 7 };
+
+  memcpy (durable, disk, sizeof disk);
+  CHECK (ask (v, ARRAY_WRITE, 5 * SEGMENT, sizeof buf, buf) == 0);
+  CHECK (ask (v, ARRAY_FLUSH, 0, 0, NULL) == 0);
+  CHECK (segments_used (v) == before + 1);
+  volume_free (v);
+  config.scan = flush_fails = flush_loses = true;
+  v = open_volume ();
+  CHECK (volume_state (v) == VOLUME_SCANNED && !flush_fails);
+  CHECK (segments_used (v) == before);
+  CHECK (memcmp (disk, durable, sizeof disk) == 0);
+  volume_free (v);
+  config.scan = flush_loses = false;
+}
+
+static void
+refused (void)
+{
+  struct volume *v = open_volume ();
+
+  CHECK (volume_state (v) == VOLUME_FAILED && volume_why (v));
+  CHECK (ask (v, ARRAY_FLUSH, 0, 0, NULL) == EIO);
+  volume_free (v);
+}
+
+static void
+test_refused (void)
+{
+  static struct pool_root root;
+  const char *why;
+
+  config.name = "w"; /* the root is in use */
+  config.uuid[0] ^= 1;
+  refused ();
+  config.name = NULL; /* it is another's */
+  refused ();
+  config.uuid[0] ^= 1;
+  CHECK (pool_root_newest (slot (0), &pool, &root, &why) != -1);
+  root.sequence++;
+  root.snapshots_count = 1;
+  root.snapshots[0] = (struct pool_snapshot) { .layer = 1,
+                                               .flags = POOL_NAMED,
+                                               .name = "s" };
+  pool_root_encode (&root, slot (root.sequence % 2));
+  refused (); /* not without snapshots */
+  memset (slot (0), 0, 2 * POOL_ROOT_BYTES);
+  refused ();
+}
+
+static void
+test_deleted (void)
+{
+  struct volume *v;
+
+  config.name = "v";
+  v = open_volume ();
+  CHECK (volume_state (v) == VOLUME_OPEN);
+  volume_delete (v, 1);
+  carry_out (v);
+  CHECK (volume_state (v) == VOLUME_DELETED);
+  for (unsigned i = 0; i < 2 * POOL_ROOT_BYTES; i++)
+    CHECK (slot (0)[i] == 0);
+  volume_free (v);
+}
+
+/* Segments that were given back are another volume's: they are not written. */
+static void
+test_gives (void)
+{
+  const uint64_t size = config.size;
+  struct volume_request r = { .op = ARRAY_WRITE, .length = 40 * SEGMENT };
+  struct volume_stats stats;
+  struct volume_run run;
+  struct volume *v;
+
+  granted = SEGMENTS - pool_first_segment (&pool);
+  config.size = r.length;
+  v = open_volume ();
+  CHECK (volume_gives (v, &run, 1) == 1);
+  CHECK (run.first + run.count == SEGMENTS);
+  volume_stats (v, &stats);
+  CHECK (stats.spare == granted - run.count);
+  memset (disk + run.first * SEGMENT, 5, run.count * SEGMENT);
+  r.client = client;
+  r.buf = calloc (1, r.length);
+  volume_submit (v, &r, 1);
+  carry_out (v);
+  CHECK (volume_next_done (v) == NULL); /* it waits for segments */
+  volume_tick (v, 1 + config.full_wait_ms * NS_PER_MS);
+  carry_out (v);
+  CHECK (volume_next_done (v) == &r && r.error == ENOSPC);
+  for (uint64_t i = run.first * SEGMENT; i < sizeof disk; i++)
+    CHECK (disk[i] == 5);
+  free (r.buf);
+  volume_delete (v, 1);
+  carry_out (v);
+  volume_free (v);
+  config.size = size;
+  granted = 20;
+}
+
+/* A FLUSH that began before the answer of a lost write fails; the client's next FLUSH fails
+ * as well, though one of another client has failed meanwhile.
+ */
+static void
+test_told_twice (void)
+{
+  struct volume *v = open_volume ();
+  struct volume_client *first = client, *other = volume_client_open (v, NULL);
+  uint8_t buf[512] = { 7 };
+  struct volume_request flush[2] = { { .op = ARRAY_FLUSH, .client = client },
+                                     { .op = ARRAY_FLUSH, .client = client } };
+  struct volume_request r = { .op = ARRAY_WRITE,
+                              .client = client,
+                              .offset = SEGMENT,
+                              .length = sizeof buf,
+                              .buf = buf };
+  struct array_request *flushes, *writes;
+
+  CHECK (ask (v, ARRAY_WRITE, 0, sizeof buf, buf) == 0);
+  volume_submit (v, &flush[0], 1);
+  flushes = volume_next_io (v);
+  CHECK (flushes->op == ARRAY_FLUSH);
+  volume_submit (v, &r, 1);
+  writes = volume_next_io (v);
+  CHECK (writes->op == ARRAY_WRITE);
+  volume_submit (v, &flush[1], 1); /* it waits for the first one */
+  CHECK (volume_next_io (v) == NULL);
+  volume_io_done (v, writes, 1);
+  CHECK (volume_next_done (v) == &r && r.error == 0);
+  flush_fails = true;
+  volume_io_done (v, flushes, 1);
+  carry_out (v);
+  CHECK (!flush_fails);
+  CHECK (volume_next_done (v) == &flush[0] && flush[0].error == 0);
+  CHECK (volume_next_done (v) == &flush[1] && flush[1].error == EIO);
+  client = other;
+  CHECK (ask (v, ARRAY_FLUSH, 0, 0, NULL) == EIO);
+  client = first;
+  CHECK (ask (v, ARRAY_FLUSH, 0, 0, NULL) == EIO);
+  CHECK (ask (v, ARRAY_FLUSH, 0, 0, NULL) == 0);
+  volume_delete (v, 1);
+  carry_out (v);
+  volume_free (v);
+}
+
+/* The log of a volume without data is rewritten to a segment in which an earlier life has
+ * left a block of the same sequence number.  No root has named that segment.
+ */
+static void
+test_empty_log (void)
+{
+  struct volume *v = open_volume ();
+  uint8_t buf[512] = { 7 };
+  uint64_t first, at = 0;
+
+  first = volume_root (v)->log_sequence;
+  config.name = NULL;
+  do {
+    root_fails = at > 0; /* when the log is rewritten */
+    CHECK (at < SEGMENT && volume_root (v)->log_sequence == first);
+    CHECK (ask (v, ARRAY_WRITE, at, sizeof buf, buf) == 0);
+    at += sizeof buf;
+  } while (ask (v, ARRAY_FLUSH, 0, 0, NULL) == 0);
+  root_fails = false;
+  volume_free (v);
+  v = open_volume ();
+  CHECK (volume_root (v)->log_sequence == first);
+  CHECK (ask (v, ARRAY_READ, 0, sizeof buf, buf) == 0 && buf[0] == 7);
+  CHECK (ask (v, ARRAY_TRIM, 0, SEGMENT, NULL) == 0);
+  CHECK (ask (v, ARRAY_FLUSH, 0, 0, NULL) == 0);
+  CHECK (volume_root (v)->log_sequence > first);
+  volume_free (v);
+  v = open_volume ();
+  CHECK (volume_state (v) == VOLUME_OPEN && segments_used (v) == 1);
+  CHECK (ask (v, ARRAY_READ, 0, sizeof buf, buf) == 0 && buf[0] == 0);
+  volume_free (v);
+}
+
+int
+main (void)
+{
+  test_random_start ();
+  test_requests ();
+  test_torn_root ();
+  test_scan ();
+  test_refused ();
+  test_deleted ();
+  test_gives ();
+  test_told_twice ();
+  test_empty_log ();
+  return 0;
+}
