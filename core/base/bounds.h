@@ -101,7 +101,7 @@
  */
 #define VOLUME_FULL_WAIT_MS_DEFAULT 60000
 #define VOLUME_FREED_MS 1000
-/* Whole blocks of which a client writes a part that wait or are being written. */
+/* Buffers for blocks of which a client writes only a part. */
 #define VOLUME_BOUNCES 64
 
 /* Control connections to weftd. */

@@ -120,7 +120,7 @@ begin (struct volume *v, struct volume_request *r)
 
 /* ---- Groups ---- */
 
-/* What of this place does the log not have?  If it is much, the group gets it. */
+/* If the log lacks the latest blocks of this place, add the place to the group. */
 static void
 take (struct volume *v, uint32_t place)
 {
