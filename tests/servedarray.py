@@ -72,6 +72,7 @@ class Served:
         return (self.c.dir / f"{name}.log").read_text(errors="replace")
 
     def _start(self, name, *words, under=()):
+        (self.c.dir / f"{name}.served").unlink(missing_ok=True)
         self.processes[name] = background(
             str(self.c.dir / f"{name}.log"), *under, "nbdkit", "-f", "-P",
             str(self.c.dir / f"{name}.served"), *words,
@@ -100,9 +101,9 @@ class Served:
         """node: its node's name, if that is not its own."""
         if node:
             words = (*words, f"node={node}")
-        sock = self.c.dir / f"{name}.sock"
-        self._start(name, "-U", str(sock), "weft", "service=a", *words)
-        eventually(sock.exists, 30, what=f"{name} to listen")
+        # nbdkit makes its socket, then listens there, and then makes this file.
+        self._start(name, "-U", str(self.c.dir / f"{name}.sock"), "weft", "service=a", *words)
+        eventually((self.c.dir / f"{name}.served").exists, 30, what=f"{name} to listen")
         return self.uri(name)
 
     def uri(self, name):

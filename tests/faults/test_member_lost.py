@@ -181,8 +181,7 @@ def test_its_process_hangs(cluster):
 def test_its_disk_hangs(cluster):
     """Its process lives, and says so: the first client waits for some seconds, others
     for nothing.  It comes back when its disk answers; or a spare takes its place."""
-    c = cluster(layout="raid-1", members=2, unit=UNIT, size="16M",
-                io_timeout=5000, env=OVER_NBDKIT)
+    c = cluster(layout="raid-1", members=2, unit=UNIT, size="16M", env=OVER_NBDKIT)
     _, spare = c.add()
     with filterdisks(c) as disks:
         disks[1].serve_well()
@@ -225,7 +224,8 @@ def test_its_disk_hangs(cluster):
 
 def its_last_copy_waits(c, h, disk):
     """Where the other member is out: no error, nothing is acknowledged meanwhile, weftd
-    says after io-timeout that the array has stopped, and it goes on by itself."""
+    says after io-timeout (15 s, as the manual says) that the array has stopped, and it goes on
+    by itself."""
     c.kill("m0")
     h.pwrite(b"u" * UNIT, 0)
     h.flush()
@@ -235,8 +235,9 @@ def its_last_copy_waits(c, h, disk):
         write = Pending(c.nbd).write(b"v" * 512, 100)
         eventually(lambda: "has stopped" in (
             v := c.get("/api/v1/status")["verdict"]) and "its disk" in v, 60)
-        assert watch.seconds() < 15
-        print(f"the array had stopped after {watch.seconds():.2f} s")
+        waited = watch.seconds()
+        print(f"the array had stopped after {waited:.2f} s")
+        assert 13 < waited < 18
         write.waits(1)
         assert states(c) == ["out", "in-sync"]
     write.result()

@@ -278,16 +278,16 @@ class FarHost:
     process numbers of its own."""
 
     def __init__(self, c, directory):
-        self.socket = directory / "far.sock"
+        self.socket, self.ready = directory / "far.sock", directory / "far.ready"
         self.uri = f"nbd+unix:///?socket={self.socket}"
         self.log = directory / "far.log"
         self.process = background(
             self.log, "unshare", "--pid", "--fork", "--kill-child", "nbdkit",
-            "-f", "-U", self.socket, *array_of(c, "far"), "image-age=10000")
+            "-f", "-P", self.ready, "-U", self.socket, *array_of(c, "far"), "image-age=10000")
 
     def up(self):
         assert self.process.poll() is None, self.log.read_text()
-        return self.socket.exists()
+        return self.ready.exists()
 
     def close(self):
         self.process.kill()
