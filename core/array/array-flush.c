@@ -144,6 +144,7 @@ flush_gone (struct array *a, unsigned member)
   struct array_client *c;
   bool any = false;
 
+  a->losses++; /* even if we have written nothing: we may have read it */
   TAILQ_FOREACH (c, &a->clients, link) {
     if (c->wrote[member] <= a->stable)
       continue;
@@ -158,6 +159,12 @@ flush_gone (struct array *a, unsigned member)
     return;
   a->untold = true;
   fail_all (a);
+}
+
+uint64_t
+array_losses (const struct array *a)
+{
+  return a->losses;
 }
 
 void

@@ -415,6 +415,7 @@ struct array {
   struct array_client *former; /* stands for all clients that are closed */
   /* all writes acknowledged up to this event are stable on all copies */
   uint64_t stable;
+  uint64_t losses; /* array_losses */
   /* writes may be lost, and no client's FLUSH has failed yet ... */
   bool untold;
   uint64_t gone; /* ... that were acknowledged up to this event */

@@ -374,6 +374,14 @@ uint64_t array_deadline (const struct array *a);
  */
 bool array_differs (const struct array *a);
 
+/* How often data may have been lost that neither FUA nor a FLUSH had made stable: writes
+ * that were acknowledged, or what a former session had written and a read has returned.
+ * From that moment on reads may return older data in its place.  The number rises in the
+ * input by which the engine hears of it, before any later answer.  Writes that are not
+ * answered by then lose nothing: they are carried out again.
+ */
+uint64_t array_losses (const struct array *a);
+
 /* Nothing in flight, no image buffered, no request held. */
 bool array_idle (const struct array *a);
 

@@ -211,6 +211,8 @@ mutant bits-of-a-third-copy-stay test-array-join array-epoch.c \
 # Clients that get an error.
 mutant one-is-told-for-all "test-array-flush sim sim-cluster" array-flush.c \
   '    c->owed = true;' '    ;'
+mutant losses-are-not-counted "test-array-flush sim" array-flush.c \
+  '  a->losses++;' ';'
 mutant told-again-and-again "test-array-flush sim sim-cluster" array-flush.c \
   '    c->owed = false;' '    ;'
 mutant told-though-it-was-flushed "test-array-flush sim" array-flush.c \

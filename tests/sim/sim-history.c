@@ -14,6 +14,7 @@
  * any client got the error, and the first FLUSH of each client that lost an acknowledged
  * write.  All other FLUSHes succeed: those of a client without writes there since a
  * FLUSH, when others got the error; and all, if the member has kept its data.
+ * A read returns older data than was acknowledged only after array_losses has risen.
  *
  * When a write is acknowledged, its data copy holds it.  If weftd has recorded that copy
  * as out and the engine knows that, an image does: no acknowledgement relies on an
@@ -34,6 +35,10 @@ struct grain {
   uint64_t last;      /* the latest write of any kind */
   uint64_t last_failed;
   uint64_t prepared; /* acked, when the array began to prepare */
+  struct answered {
+    uint64_t version, losses; /* the latest that was ever acknowledged, and
+                                 array_losses by then */
+  } answered;
   bool doubt;       /* a copy has lost what was not flushed: that may be read */
   uint64_t unheard; /* bits of members: the array has not heard of it */
   struct {
@@ -44,8 +49,9 @@ struct grain {
 
 struct judged {
   uint64_t version;
-  uint64_t first, count; /* grains */
-  uint64_t *floors;      /* of each, at submission */
+  uint64_t first, count;     /* grains */
+  uint64_t *floors;          /* of each, at submission */
+  struct answered *answered; /* the same */
   bool flush;
   unsigned client;
   uint64_t at;   /* of its submission */
@@ -185,10 +191,12 @@ judge_submitted (struct array_request *r, unsigned client)
   j->first = flush ? 0 : r->offset / grain_bytes;
   j->count = flush ? grains_count : r->length / grain_bytes;
   j->floors = calloc (j->count + 1, sizeof j->floors[0]);
+  j->answered = calloc (j->count + 1, sizeof j->answered[0]);
   for (uint64_t i = 0; i < j->count; i++) {
     const struct grain *g = &grains[j->first + i];
 
     j->floors[i] = flush ? g->acked : g->floor;
+    j->answered[i] = g->answered;
   }
   if (r->op != ARRAY_WRITE && r->op != ARRAY_ZERO && r->op != ARRAY_TRIM)
     return j;
@@ -291,6 +299,9 @@ write_done (struct judged *j, const struct array_request *r)
     g->owed[j->client].version = j->version;
     g->owed[j->client].at = step;
     raise_to (&g->acked, j->version);
+    if (g->answered.version < j->version)
+      g->answered = (struct answered) { j->version,
+                                        array_losses (*world.array) };
     if (fua)
       raise_to (&g->promised, j->version);
     if (fua && exists (j->first + i))
@@ -318,6 +329,12 @@ read_done (struct judged *j, const struct array_request *r)
       sim_fail ("grain %llu reads as version %llu, but was %llu before",
                 (unsigned long long) g, (unsigned long long) version,
                 (unsigned long long) j->floors[i]);
+    if (!possible (g, version, j->answered[i].version) &&
+        j->answered[i].losses == array_losses (*world.array))
+      sim_fail ("grain %llu reads as version %llu, %llu was acknowledged, and "
+                "the array has told of no loss",
+                (unsigned long long) g, (unsigned long long) version,
+                (unsigned long long) j->answered[i].version);
     if (!grains[g].doubt)
       raise_to (&grains[g].floor, version);
   }
@@ -414,6 +431,7 @@ judge_done (struct judged *j, struct array_request *r, bool may_fail)
       break;
     }
   free (j->floors);
+  free (j->answered);
   free (j);
 }
 

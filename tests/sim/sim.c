@@ -112,6 +112,7 @@ begin (uint64_t seed)
     .recorded_out = w.recorded,
     .heard_out = w.heard,
     .sync = w.config.dup == DUP_SYNC_CLIENT,
+    .array = &w.array,
   });
   sim_trace ("seed %llu: %s n=%u groups=%u unit=%u size=%llu dup=%s "
              "buffer=%llu age=%u batches=%d",

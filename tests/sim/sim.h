@@ -128,6 +128,7 @@ struct judge_world {
   const bool *recorded_out; /* weftd's state of each member */
   const bool *heard_out;    /* and the state that the engine has heard */
   bool sync;                /* dup = sync-client */
+  struct array *const *array;
 };
 struct judged; /* a request, from its submission to its end */
 void judge_begin (const struct judge_world *world);

@@ -311,6 +311,73 @@ test_service (void)
   end ();
 }
 
+/* array_losses rises in the input that tells of a loss, for data that is not stable, even
+ * if another session wrote it.
+ */
+static void
+test_losses (void)
+{
+  struct array_request f = FLUSH;
+
+  begin_alone ();
+  come_back (0, false); /* data that nobody has flushed since we began */
+  assert (array_losses (a) == 1);
+  assert (flush_by (client) == 0);
+  come_back (0, false);
+  write_by (client, 0, ARRAY_FUA);
+  come_back (0, false);
+  write_by (client, 0, 0);
+  assert (flush_by (other) == 0);
+  come_back (0, false);
+  write_by (client, 0, 0);
+  come_back (0, true);
+  assert (array_losses (a) == 1);
+  end ();
+
+  begin_alone ();
+  write_by (client, 0, 0);
+  lose (0);
+  answer_lost (0);
+  return_of (0);
+  assert (array_losses (a) == 0);
+  commit_states (3, "iioo");
+  assert (array_losses (a) == 1);
+  write_by (other, 0, 0);
+  array_client_close (a, other);
+  come_back (0, false);
+  assert (array_losses (a) == 2);
+  assert (flush_by (client) == EIO && flush_by (client) == 0);
+  come_back (0, false);
+  assert (array_losses (a) == 2);
+  /* Its disk fails, and its process has all of the cache. */
+  write_by (client, 0, 0);
+  submit (&f);
+  for (unsigned i = ios_count; i-- > 0;)
+    answer (i, ios[i]->member == 0 ? EIO : 0);
+  come_back (0, true);
+  assert (array_losses (a) == 3);
+  answer_all ();
+  assert (done (&f) && f.error == EIO);
+  end ();
+  /* The last copy of it goes for good. */
+  begin_alone ();
+  write_by (client, 0, 0);
+  lose (0);
+  answer_lost (0);
+  commit_states (3, "oioo");
+  assert (array_losses (a) == 1);
+  end ();
+  /* The process that serves the array says so. */
+  config.service = true;
+  begin (LAYOUT_RAID0, 1);
+  write_by (client, 0, 0);
+  f = (struct array_request) FLUSH;
+  submit (&f);
+  answer_only (IO_FLUSH, 0, 0, 0, EIO);
+  assert (array_losses (a) == 1 && done (&f) && f.error == EIO);
+  end ();
+}
+
 int
 main (void)
 {
@@ -325,6 +392,7 @@ main (void)
   test_speaks_for_others (false);
   test_speaks_for_others (true);
   test_nothing_can_be_gone ();
+  test_losses ();
   test_under_way (false);
   test_under_way (true);
   test_again ();
