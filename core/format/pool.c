@@ -181,6 +181,7 @@ enum {
   ROOT_AT_BRANCHES = 92,
   ROOT_AT_LOG = 96,
   ROOT_AT_LOG_SEQUENCE = 104,
+  ROOT_AT_ARRAY = 112,
   ROOT_AT_NAME = 128,
   ROOT_AT_LISTS = 192,
   SNAPSHOT_BYTES = 120,
@@ -235,6 +236,8 @@ pool_root_check (const struct pool_root *r, const struct pool_header *h)
 {
   if (all_zero (r->volume, 16))
     return "its volume UUID is zero";
+  if (memcmp (r->array, h->array, 16) != 0)
+    return "its root is of a volume in another array";
   if (r->sequence == 0 || r->sequence >= SEQUENCE_MAX)
     return "its sequence number is out of range";
   if (r->life == UINT32_MAX)
@@ -316,6 +319,7 @@ pool_root_encode (const struct pool_root *r, uint8_t slot[POOL_ROOT_BYTES])
   put_le32 (slot + ROOT_AT_BRANCHES, r->branches_count);
   put_le32 (slot + ROOT_AT_LOG, r->log_count);
   put_le64 (slot + ROOT_AT_LOG_SEQUENCE, r->log_sequence);
+  memcpy (slot + ROOT_AT_ARRAY, r->array, 16);
   memcpy (slot + ROOT_AT_NAME, r->name, sizeof r->name);
   for (unsigned i = 0; i < r->snapshots_count; i++)
     p = snapshot_encode (&r->snapshots[i], p);
@@ -355,6 +359,7 @@ root_fields (const uint8_t slot[POOL_ROOT_BYTES], struct pool_root *r)
   r->branches_count = get_le32 (slot + ROOT_AT_BRANCHES);
   r->log_count = get_le32 (slot + ROOT_AT_LOG);
   r->log_sequence = get_le64 (slot + ROOT_AT_LOG_SEQUENCE);
+  memcpy (r->array, slot + ROOT_AT_ARRAY, 16);
   memcpy (r->name, slot + ROOT_AT_NAME, sizeof r->name);
   if (r->snapshots_count > POOL_SNAPSHOTS_MAX ||
       r->branches_count > POOL_BRANCHES_MAX ||

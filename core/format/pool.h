@@ -96,6 +96,8 @@ struct pool_root {
     highest; /* layer of the head; the highest that there ever was */
   uint32_t snapshots_count, branches_count, log_count;
   uint64_t log_sequence; /* of the log's first block */
+  uint8_t
+    array[16]; /* UUID: disks may still have the roots of an array before */
   char name[NAME_BYTES_MAX + 1];
   struct pool_snapshot snapshots[POOL_SNAPSHOTS_MAX];
   struct pool_branch branches[POOL_BRANCHES_MAX];

@@ -194,9 +194,10 @@ struct volume {
   struct {
     enum { OPEN_ROOT, OPEN_LOG, OPEN_FLUSH, OPEN_LIFE, OPEN_DONE } step;
     unsigned tries;
-    uint64_t block;         /* of the log: the next one */
-    uint64_t bytes;         /* that are being read */
-    uint32_t life;          /* of the last block */
+    bool lost;      /* the data read may be lost: it was not flushed yet */
+    uint64_t block; /* of the log: the next one */
+    uint64_t bytes; /* that are being read */
+    uint32_t life;  /* of the last block */
     struct spans strangers; /* segments, named but not granted */
     uint64_t wants;
     uint8_t *buf;

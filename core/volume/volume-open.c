@@ -48,6 +48,7 @@ void
 volume_open_begin (struct volume *v)
 {
   v->open.step = OPEN_ROOT;
+  v->open.lost = false;
   open_read (v, pool_root_offset (&v->config.pool, v->config.number),
              READ_BYTES);
 }
@@ -68,18 +69,28 @@ map_new (struct volume *v)
   return v->map != NULL;
 }
 
+/* Is either slot a root of another volume? */
+static bool
+root_is_anothers (struct volume *v)
+{
+  const char *why;
+
+  for (unsigned i = 0; i < 2; i++)
+    if (pool_root_decode (v->open.buf + i * POOL_ROOT_BYTES, &v->config.pool,
+                          v->sending, &why) == 0 &&
+        memcmp (v->sending->volume, v->config.uuid, 16) != 0)
+      return true;
+  return false;
+}
+
 static void
 root_make (struct volume *v)
 {
   struct pool_root *r = v->root;
 
-  if (pool_root_newest (v->open.buf, &v->config.pool, v->durable, &v->why) !=
-      -1) {
-    open_fail (v, "its root is another volume's");
-    return;
-  }
-  v->why = NULL;
-  memset (v->durable, 0, sizeof *v->durable);
+  memset (r, 0, sizeof *r);
+  v->rootio.scrub = !all_zero (v->open.buf + POOL_ROOT_BYTES, POOL_ROOT_BYTES);
+  memcpy (r->array, v->config.pool.array, 16);
   memcpy (r->volume, v->config.uuid, 16);
   strncpy (r->name, v->config.name, NAME_BYTES_MAX);
   r->size = v->config.size;
@@ -119,11 +130,21 @@ root_read (struct volume *v)
 {
   struct pool_root *r = v->root;
   const char *why = NULL;
+  bool there = pool_root_newest (v->open.buf, &v->config.pool, r, &why) != -1;
 
-  if (pool_root_newest (v->open.buf, &v->config.pool, r, &why) == -1)
-    open_fail (v, why);
-  else if (memcmp (r->volume, v->config.uuid, 16) != 0)
+  if (root_is_anothers (v))
     open_fail (v, "its root is another volume's");
+  else if (v->deleting) {
+    if (there)
+      *v->durable = *r;
+    memset (r, 0, sizeof *r);
+    r->log_sequence = v->log.sequence;
+    v->state = VOLUME_CLOSING;
+  }
+  else if (!there && v->config.name)
+    root_make (v);
+  else if (!there)
+    open_fail (v, why);
   else if (r->snapshots_count || r->branches_count || r->origin_layer ||
            r->flags & ~(uint32_t) POOL_CLEAN || r->head != 1)
     open_fail (v, "it has snapshots or an origin: a later Weft is needed");
@@ -280,10 +301,7 @@ static void
 next_read (struct volume *v)
 {
   if (v->open.step == OPEN_ROOT) {
-    if (v->config.name)
-      root_make (v);
-    else
-      root_read (v);
+    root_read (v);
     if (v->open.step == OPEN_LOG && v->state == VOLUME_OPENING)
       log_next (v);
   }
@@ -318,7 +336,7 @@ volume_open_answered (struct volume *v, int error)
 {
   v->look = true;
   if (v->open.step == OPEN_FLUSH) {
-    if (error)
+    if (error || v->open.lost)
       open_again (v);
     else if (v->config.scan)
       v->state = VOLUME_SCANNED;

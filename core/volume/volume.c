@@ -350,6 +350,7 @@ volume_lost (struct volume *v, uint64_t now_ns)
   input (v, now_ns);
   if (v->state == VOLUME_OPEN || v->state == VOLUME_CLOSING)
     volume_flush_lost (v);
+  v->open.lost = true;
   pump (v);
 }
 

@@ -42,8 +42,11 @@ struct volume_config {
   struct pool_header pool;
   unsigned number; /* of the root */
   uint8_t uuid[16];
-  const char *name; /* of a new volume (NULL: it exists), ... */
-  uint64_t size;    /* ... and its size in bytes, a multiple of 512 */
+  /* If the volume has no root, it is new, and gets one with this name and this size in
+   * bytes, a multiple of 512.  NULL: it is not new.
+   */
+  const char *name;
+  uint64_t size;
   struct array_client
     *array;              /* for the log and the root; no request of others */
   unsigned full_wait_ms; /* a write waits so long for a segment, then ENOSPC */
@@ -151,7 +154,8 @@ int volume_resize (struct volume *v, uint64_t size, uint64_t now_ns);
  */
 void volume_close (struct volume *v, uint64_t now_ns);
 /* When all requests are answered the root becomes zeroes (VOLUME_DELETED); then all its
- * segments may be granted to others.
+ * segments may be granted to others.  The volume is open, or volume_open is the next
+ * call: then the log is not read, and the root may be missing or unreadable.
  */
 void volume_delete (struct volume *v, uint64_t now_ns);
 

@@ -106,6 +106,7 @@ fuzz_seeds (void (*seed) (const void *data, size_t size))
   seed (input, 1 + POOL_SLOT_BYTES);
   root = (struct pool_root) {
     .sequence = 2,
+    .array = { 2 },
     .volume = "volume",
     .size = MiB (1),
     .head = 2,

@@ -39,7 +39,7 @@ mutant volume-fua-without-the-log sim-volume-crashes volume-part.c \
   'if (r->flags & ARRAY_FUA && r->loose)' 'if (0)'
 mutant volume-fua-of-an-unlogged-block sim-volume volume-part.c \
   '(blocks & ~place->logged) == 0 &&' ''
-mutant volume-fua-of-a-block-that-the-group-drops sim-volume-rare volume-part.c \
+mutant volume-fua-of-a-block-that-the-group-drops test-volume volume-part.c \
   '(!place->in_group || (blocks & ~place->taken) == 0)' 'true'
 mutant volume-no-flush-when-it-is-opened sim-volume volume-open.c \
   '    flush_send (v);
@@ -168,3 +168,15 @@ mutant pool-unknown-fields-are-dropped test-pool pool.c \
         ? false'
 mutant pool-slot-in-the-wrong-place test-pool pool.c \
   'both[i].sequence % 2 != i' 'false'
+mutant volume-log-that-is-lost-is-believed test-volume volume-open.c \
+  'if (error || v->open.lost)' 'if (error)'
+mutant volume-new-twice test-volume volume-open.c \
+  '!there && v->config.name' 'v->config.name'
+mutant volume-deletes-the-root-of-another test-volume volume-open.c \
+  'if (root_is_anothers (v))' 'if (root_is_anothers (v) && !v->deleting)'
+mutant volume-deleted-needs-its-log test-volume volume-open.c \
+  'else if (v->deleting) {' 'else if (v->deleting && !there) {'
+mutant volume-new-root-over-a-torn-one test-volume volume-open.c \
+  'v->rootio.scrub = !all_zero (v->open.buf + POOL_ROOT_BYTES, POOL_ROOT_BYTES);' ''
+mutant root-of-another-array test-pool pool.c \
+  'if (memcmp (r->array, h->array, 16) != 0)' 'if (0)'

@@ -88,6 +88,7 @@ make_root (unsigned snapshots, unsigned branches, unsigned log)
   root.life = 3;
   root.sequence = 12;
   test_random_bytes (root.volume, 16);
+  memcpy (root.array, header.array, 16);
   test_random_bytes (root.origin, 16);
   root.origin_layer = 5;
   root.flags = POOL_CLEAN | POOL_ADOPTED;
@@ -159,6 +160,7 @@ test_root_nonsense (void)
 {
   make_root (2, 1, 2);
   memset (root.volume, 0, 16), refused ();
+  root.array[15] ^= 1, refused ();
   root.sequence = 0, refused ();
   root.sequence = SEQUENCE_MAX, refused ();
   root.size = 513, refused ();

@@ -240,6 +240,119 @@ test_deleted (void)
   volume_free (v);
 }
 
+/* The volume is new for weftd, because the process that made it has ended. */
+static void
+test_made_already (void)
+{
+  struct volume *v = open_volume ();
+  uint8_t buf[512] = { 7 };
+
+  CHECK (ask (v, ARRAY_WRITE, 0, sizeof buf, buf) == 0);
+  CHECK (ask (v, ARRAY_FLUSH, 0, 0, NULL) == 0);
+  volume_free (v);
+  v = open_volume ();
+  CHECK (volume_state (v) == VOLUME_OPEN && volume_root (v)->life == 2);
+  CHECK (ask (v, ARRAY_READ, 0, sizeof buf, buf) == 0 && buf[0] == 7);
+  volume_free (v);
+}
+
+static struct volume *
+delete_closed (void)
+{
+  struct volume *v = volume_new (&config);
+
+  CHECK (v);
+  volume_delete (v, 1);
+  CHECK (volume_next_io (v) == NULL);
+  volume_open (v, 1);
+  carry_out (v);
+  return v;
+}
+
+/* It cannot be opened, because its log was not granted; it can be deleted, once and again.
+ */
+static void
+test_deleted_closed (void)
+{
+  struct volume *v;
+
+  config.name = NULL;
+  granted = 0;
+  v = open_volume ();
+  CHECK (volume_state (v) == VOLUME_FAILED);
+  volume_free (v);
+  config.uuid[0] ^= 1;
+  v = delete_closed ();
+  CHECK (volume_state (v) == VOLUME_FAILED); /* it is another's */
+  volume_free (v);
+  config.uuid[0] ^= 1;
+  for (unsigned i = 0; i < 2; i++) {
+    v = delete_closed ();
+    CHECK (volume_state (v) == VOLUME_DELETED);
+    volume_free (v);
+    for (unsigned k = 0; k < 2 * POOL_ROOT_BYTES; k++)
+      CHECK (slot (0)[k] == 0);
+  }
+  granted = 20;
+  config.name = "v";
+}
+
+/* The disks were another array's, and a slot that was cut short becomes zeroes. */
+static void
+test_former_array (void)
+{
+  struct volume *v;
+
+  pool.array[0] ^= 1;
+  config.uuid[0] ^= 1;
+  volume_free (open_volume ());
+  pool.array[0] ^= 1;
+  config.uuid[0] ^= 1;
+  zeroes = 0;
+  v = open_volume ();
+  CHECK (volume_state (v) == VOLUME_OPEN && volume_root (v)->life == 1);
+  CHECK (zeroes == 1);
+  volume_delete (v, 1);
+  carry_out (v);
+  volume_free (v);
+}
+
+/* Blocks of the log are read, and lost before the array is flushed. */
+static void
+test_lost_while_opening (void)
+{
+  struct volume *v = open_volume ();
+  struct array_request *io;
+  uint8_t buf[512] = { 7 };
+  uint32_t before;
+
+  CHECK (ask (v, ARRAY_WRITE, 0, sizeof buf, buf) == 0);
+  CHECK (ask (v, ARRAY_FLUSH, 0, 0, NULL) == 0);
+  before = segments_used (v);
+  memcpy (durable, disk, sizeof disk);
+  CHECK (ask (v, ARRAY_WRITE, 5 * SEGMENT, sizeof buf, buf) == 0);
+  CHECK (ask (v, ARRAY_FLUSH, 0, 0, NULL) == 0);
+  volume_free (v);
+  config.name = NULL;
+  v = volume_new (&config);
+  volume_granted (v, &(struct volume_run) { pool_first_segment (&pool), 20 }, 1,
+                  1);
+  volume_open (v, 1);
+  while ((io = volume_next_io (v))->op != ARRAY_FLUSH) {
+    io->error = carry_out_one (io);
+    volume_io_done (v, io, 1);
+  }
+  memcpy (disk, durable, sizeof disk);
+  volume_lost (v, 1);
+  volume_io_done (v, io, 1);
+  carry_out (v);
+  CHECK (volume_state (v) == VOLUME_OPEN && segments_used (v) == before);
+  volume_delete (v, 1);
+  carry_out (v);
+  volume_free (v);
+  config.name = "v";
+}
+
 /* Segments that were given back are another volume's: they are not written. */
 static void
 test_gives (void)
@@ -321,6 +434,51 @@ test_told_twice (void)
   volume_free (v);
 }
 
+/* A block is in the log, and the group that is being written drops it: a write with FUA
+ * waits until the log has the block again.
+ */
+static void
+test_fua_of_a_dropped_block (void)
+{
+  struct volume *v = open_volume ();
+  uint8_t buf[2 * SEGMENT / POOL_BLOCKS] = { 7 };
+  struct volume_request flush = { .op = ARRAY_FLUSH, .client = client };
+  struct volume_request w[2] = {
+    { .op = ARRAY_WRITE, .length = SEGMENT / POOL_BLOCKS },
+    { .op = ARRAY_WRITE, .length = SEGMENT / POOL_BLOCKS, .flags = ARRAY_FUA },
+  };
+  struct array_request *flushes, *writes;
+
+  CHECK (ask (v, ARRAY_WRITE, 0, sizeof buf, buf) == 0);
+  CHECK (ask (v, ARRAY_FLUSH, 0, 0, NULL) == 0);
+  CHECK (ask (v, ARRAY_TRIM, 0, SEGMENT / POOL_BLOCKS, NULL) == 0);
+  volume_submit (v, &flush, 1);
+  flushes = volume_next_io (v);
+  CHECK (flushes->op == ARRAY_FLUSH);
+  for (unsigned i = 0; i < 2; i++) {
+    w[i].client = client;
+    w[i].buf = buf;
+    volume_submit (v, &w[i], 1);
+    writes = volume_next_io (v);
+    CHECK (writes->op == ARRAY_WRITE && writes->flags == w[i].flags);
+    writes->error = carry_out_one (writes);
+    volume_io_done (v, writes, 1);
+    CHECK (volume_next_done (v) == (i == 0 ? &w[i] : NULL));
+  }
+  volume_io_done (v, flushes, 1);
+  carry_out (v);
+  CHECK (volume_next_done (v) == &flush && flush.error == 0);
+  CHECK (volume_next_done (v) == &w[1] && w[1].error == 0);
+  volume_free (v);
+  config.name = NULL;
+  v = open_volume ();
+  CHECK (ask (v, ARRAY_READ, 0, 512, buf) == 0 && buf[0] == 7);
+  volume_delete (v, 1);
+  carry_out (v);
+  volume_free (v);
+  config.name = "v";
+}
+
 /* The log of a volume without data is rewritten to a segment in which an earlier life has
  * left a block of the same sequence number.  No root has named that segment.
  */
@@ -363,8 +521,13 @@ main (void)
   test_scan ();
   test_refused ();
   test_deleted ();
+  test_made_already ();
+  test_deleted_closed ();
+  test_former_array ();
+  test_lost_while_opening ();
   test_gives ();
   test_told_twice ();
+  test_fua_of_a_dropped_block ();
   test_empty_log ();
   return 0;
 }
