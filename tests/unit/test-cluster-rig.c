@@ -147,6 +147,14 @@ restart (void)
   start ();
 }
 
+static void
+note (const char *text)
+{
+  size_t used = strlen (rig.log);
+
+  snprintf (rig.log + used, sizeof rig.log - used, "%s\n", text);
+}
+
 void
 pump (void)
 {
@@ -170,6 +178,8 @@ pump (void)
       else if (s->outputs[i].kind == CLUSTER_OUTPUT_LOG) {
         rig.warnings += s->outputs[i].severity == CLUSTER_WARNING;
         rig.errors += s->outputs[i].severity == CLUSTER_ERROR;
+        if (s->outputs[i].severity >= CLUSTER_WARNING)
+          note (s->outputs[i].text);
       }
     cluster_step_free (s);
   }
@@ -266,6 +276,7 @@ host_beat (void)
                                           .round = rig.round,
                                           .round_entered = rig.round_entered,
                                           .wait_ms = 0,
+                                          .older = rig.older,
                                           .has_stats = rig.busy || rig.slow };
 
   snprintf (hb.instance, sizeof hb.instance, "%s", rig.instance);

@@ -66,7 +66,9 @@ struct rig {
   unsigned slow;          /* bits: members that take 2 s for a request */
   bool busy;              /* 400 reads a second, of 1 ms each */
   uint64_t reads;
+  bool older; /* its resync takes an older copy */
   unsigned array_events, warnings, errors;
+  char log[1 << 16]; /* its warnings and errors, while there is room */
 };
 
 /* There is one rig at a time; rig_init makes another one, without an array yet. */

@@ -282,9 +282,9 @@ say_unknown (struct verdict *v, const struct cluster *c)
     return;
   verdict_text_say (
     v, CLUSTER_WARNING,
-    "A disk of node %s that is not known here is refused: %s. If "
-    "weftd's database was restored from a backup, put the newest one "
-    "back; if not, the node is not to be trusted: weftctl node revoke "
+    "A disk of node %s that is not known here is refused: %s. If weftd's "
+    "database is an older copy that was put back, restore it by weftd "
+    "--restore; if not, the node is not to be trusted: weftctl node revoke "
     "%s.",
     c->doubt_node, c->doubt_claim, c->doubt_node);
 }
