@@ -446,7 +446,7 @@ void cluster_node_fence (struct cluster *c, const struct cluster_input *in,
  * nodes.
  */
 uint64_t cluster_fences (const struct cluster *c);
-/* Does its process let clients on other hosts in, and hears of both? */
+/* Does its process serve other hosts, and is it told of fences and of changes of the list? */
 bool cluster_session_guarded (const struct cluster_session *s);
 /* Processes that were started on the node before this number are refused; 0:
  * none.
@@ -633,8 +633,8 @@ bool cluster_join_granted (struct cluster *c, const uint8_t disk[16],
 #define CLUSTER_TICK_MS 250
 void cluster_tick (struct cluster *c, const struct cluster_input *in);
 
-/* Does another wait, until the next tick at most, for what a session is to hear with its
- * next heartbeat?  Then heartbeats are not to wait for the tick.
+/* Does somebody wait for a session to learn something from the answer to its heartbeat?
+ * Then heartbeats are answered at once, and not at the next tick.
  */
 bool cluster_hurry (const struct cluster *c);
 
@@ -642,12 +642,12 @@ bool cluster_hurry (const struct cluster *c);
 struct cluster_step *cluster_next_step (struct cluster *c);
 void cluster_step_free (struct cluster_step *s);
 
-/* There is little room left for what is stored, says this text; "": there is enough. */
+/* Sets the warning about little room for the store; "" clears it. */
 void cluster_note_room (struct cluster *c, const char *text);
-/* weftd's database may be an old one by what was revoked, says this text; "": it is not. */
+/* Sets the warning that weftd's database may be older than a revocation; "" clears it. */
 #define CLUSTER_DOUBT_BYTES 1024
 void cluster_note_doubt (struct cluster *c, const char *text);
-/* Something is wrong with the audit log, says this text; "": nothing is. */
+/* Sets the warning about the audit log; "" clears it. */
 void cluster_note_audit (struct cluster *c, const char *text);
 bool cluster_revoked_doubted (const struct cluster *c);
 
@@ -673,7 +673,7 @@ struct cluster_array *cluster_array_find (const struct cluster *c,
 struct cluster_session *cluster_session_find (const struct cluster *c,
                                               uint64_t id);
 
-/* For want of what the disk refuses writes for now (cluster-room.c); NULL: it does not. */
+/* The resource for lack of which the disk refuses writes (cluster-room.c); NULL: none. */
 const char *cluster_room_short (const struct cluster_disk *d);
 
 enum cluster_unequal {
@@ -682,8 +682,8 @@ enum cluster_unequal {
   UNEQUAL_LEFT,       /* nobody does */
   UNEQUAL_GIVEN_BACK, /* a member was given back, and joins again */
 };
-/* May copies differ, of up to so many bytes, that a session has left which has ended, or
- * is silent, or that a member has which was given back?  *by: the session that is at it.
+/* Up to how many bytes may differ between copies, because a session has ended or is silent,
+ * or a member was given back?  *by: the session that resynchronizes them.
  */
 enum cluster_unequal cluster_array_unequal (const struct cluster_array *a,
                                             uint64_t *bytes,

@@ -1,4 +1,4 @@
-/* volume.h: the volume engine (docs/DESIGN.md 12): one thin volume in a pool.
+/* volume.h: the volume engine (docs/DESIGN.md 12.1): one thin volume in a pool.
  *
  * A pure state machine above the array engine (array.h): its inputs are requests of the
  * volume's clients, answers of the array, grants of segments and the time; its outputs
@@ -18,8 +18,8 @@
  * which of its blocks are there; all others read as zeroes.  The map is in memory as a
  * whole, and on disk as a log.  A FLUSH is, in this order: take the changed entries of
  * the map, FLUSH the array, append these entries to the log, answer.  So the log never
- * names a block whose data is not stable.  A segment that the map has left is used for
- * something else when the log says so, too, and when no request to it is left.
+ * names a block whose data is not stable.  A segment that has left the map is used again
+ * only after the log records that it is free, and when no request to it is left.
  *
  * Placement by demand, in windows that grow, is that of Redbud (Yi and others, Design
  * and Implementation of an Asymmetric Block-Based Parallel File System, section 4.2,
@@ -47,8 +47,7 @@ struct volume_config {
    */
   const char *name;
   uint64_t size;
-  struct array_client
-    *array;              /* for the log and the root; no request of others */
+  struct array_client *array; /* used only for the log and the root */
   unsigned full_wait_ms; /* a write waits so long for a segment, then ENOSPC */
   bool
     scan; /* the root and the log are read, nothing is written, no request runs */
@@ -109,8 +108,8 @@ struct volume *volume_new (const struct volume_config *config);
 void volume_free (struct volume *v);
 
 /* Segments of the pool belong to this volume from now on.  Before volume_open: all that
- * it was granted in earlier lives; with config.scan all of the pool that is not known to
- * be another's.
+ * it was granted in earlier lives; with config.scan each segment of the pool that is not
+ * known to belong to another volume.
  */
 void volume_granted (struct volume *v, const struct volume_run *runs,
                      unsigned count, uint64_t now_ns);
@@ -188,10 +187,10 @@ unsigned volume_uses (const struct volume *v, uint32_t *after,
 struct volume_stats {
   uint64_t mapped; /* segments with data */
   uint64_t blocks; /* of them, present */
-  uint64_t spare;  /* granted and unused, those of which the log must first say
-                       that they are gone included */
-  uint64_t log;    /* segments of the log */
-  uint64_t kept;   /* spare segments that it must have for its log: after a scan
+  uint64_t spare; /* granted and unused, including segments that the durable log
+                       still names */
+  uint64_t log;   /* segments of the log */
+  uint64_t kept;  /* spare segments that it must have for its log: after a scan
                        weftd grants them before it grants anything for data */
   uint64_t waiting; /* requests that wait for a segment */
 };
