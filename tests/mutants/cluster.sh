@@ -660,6 +660,8 @@ mutant passed-over-reader-reports test-cluster-attach cluster-lost.c \
   '!s->heard || (!s->rec.writable && !s->alive)' '!s->heard'
 mutant passed-over-reader-asks-again test-cluster-attach cluster-attach.c \
   'if (passed_over (c, a, s, s->epoch)) {' 'if (0) {'
+mutant silent-reader-keeps-its-session test-cluster-unequal \
+  cluster-session-end.c 'silent_ms >= READER_DROP_MS' '0'
 mutant passed-over-reader-is-kept-out test-cluster-attach cluster-epoch.c \
   'a->rec.unprepared = 0;' ';'
 
