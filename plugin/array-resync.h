@@ -3,8 +3,8 @@
  * says what is done, and when.
  */
 
-#ifndef WEFT_RESYNC_H
-#define WEFT_RESYNC_H
+#ifndef WEFT_ARRAY_RESYNC_H
+#define WEFT_ARRAY_RESYNC_H
 
 #include "control.h"
 #include "engine.h"
@@ -33,4 +33,4 @@ int resync_recover (struct engine *e, const struct layout *l, struct control *c,
 void resync_settle (struct engine *e, const struct layout *l, struct control *c,
                     bool leases);
 
-#endif /* WEFT_RESYNC_H */
+#endif /* WEFT_ARRAY_RESYNC_H */

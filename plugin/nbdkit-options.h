@@ -4,8 +4,8 @@
  * addresses never; but we must know before anything is served.
  */
 
-#ifndef WEFT_OPTIONS_H
-#define WEFT_OPTIONS_H
+#ifndef WEFT_NBDKIT_OPTIONS_H
+#define WEFT_NBDKIT_OPTIONS_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -26,4 +26,4 @@ extern struct options options;
 /* In get_ready, before there are other threads.  -1: an error was logged. */
 int options_read (void);
 
-#endif /* WEFT_OPTIONS_H */
+#endif /* WEFT_NBDKIT_OPTIONS_H */

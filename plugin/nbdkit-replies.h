@@ -7,8 +7,8 @@
  * where nbdkit is older than 1.34, the first stable version without the fault.
  */
 
-#ifndef WEFT_REPLIES_H
-#define WEFT_REPLIES_H
+#ifndef WEFT_NBDKIT_REPLIES_H
+#define WEFT_NBDKIT_REPLIES_H
 
 #ifdef GUARD_REPLIES
 
@@ -35,4 +35,4 @@ replies_open (void)
 
 #endif
 
-#endif /* WEFT_REPLIES_H */
+#endif /* WEFT_NBDKIT_REPLIES_H */

@@ -2,8 +2,8 @@
  * this process was started.
  */
 
-#ifndef WEFT_TLS_H
-#define WEFT_TLS_H
+#ifndef WEFT_NBDKIT_TLS_H
+#define WEFT_NBDKIT_TLS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,4 +55,4 @@ void tls_opened (const struct caller *caller);
 /* In unload (). */
 void tls_end (void);
 
-#endif /* WEFT_TLS_H */
+#endif /* WEFT_NBDKIT_TLS_H */

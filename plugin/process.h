@@ -5,8 +5,8 @@
  * take it apart.
  */
 
-#ifndef WEFT_PLUGIN_PROCESS_H
-#define WEFT_PLUGIN_PROCESS_H
+#ifndef WEFT_PROCESS_H
+#define WEFT_PROCESS_H
 
 #include <stdbool.h>
 
@@ -28,4 +28,4 @@ void process_self (char text[PROCESS_TEXT_BYTES]);
  */
 bool process_has_ended (const char *text);
 
-#endif /* WEFT_PLUGIN_PROCESS_H */
+#endif /* WEFT_PROCESS_H */

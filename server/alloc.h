@@ -1,7 +1,7 @@
 /* alloc.h: memory.  There is always some: a weftd that gets none is at its end. */
 
-#ifndef WEFT_SERVER_ALLOC_H
-#define WEFT_SERVER_ALLOC_H
+#ifndef WEFT_ALLOC_H
+#define WEFT_ALLOC_H
 
 #include <stddef.h>
 
@@ -19,4 +19,4 @@ char *alloc_print (const char *fmt, ...)
 /* On one line. */
 char *alloc_json (const json_t *json);
 
-#endif /* WEFT_SERVER_ALLOC_H */
+#endif /* WEFT_ALLOC_H */

@@ -9,8 +9,8 @@
  * array process waits, as for a local disk.
  */
 
-#ifndef WEFT_DEVICE_H
-#define WEFT_DEVICE_H
+#ifndef WEFT_CTL_DEVICE_H
+#define WEFT_CTL_DEVICE_H
 
 #include "record.h"
 
@@ -46,4 +46,4 @@ int device_flush (const struct record *r);
 /* Undo what device_open_* did, as far as it did; can be called again. */
 int device_close (struct ctl *ctl, struct record *r);
 
-#endif /* WEFT_DEVICE_H */
+#endif /* WEFT_CTL_DEVICE_H */

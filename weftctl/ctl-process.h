@@ -5,8 +5,8 @@
  * that a reused number is not mistaken for it.
  */
 
-#ifndef WEFT_PROCESS_H
-#define WEFT_PROCESS_H
+#ifndef WEFT_CTL_PROCESS_H
+#define WEFT_CTL_PROCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,4 +61,4 @@ int process_wait_ready (const struct process *p, const char *pid_file,
  */
 void process_last_words (int folder, const char *log, char *text, size_t size);
 
-#endif /* WEFT_PROCESS_H */
+#endif /* WEFT_CTL_PROCESS_H */

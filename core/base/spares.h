@@ -2,8 +2,8 @@
  * go all the time are kept for the next one.
  */
 
-#ifndef WEFT_ALLOC_H
-#define WEFT_ALLOC_H
+#ifndef WEFT_SPARES_H
+#define WEFT_SPARES_H
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -65,4 +65,4 @@ spares_free (struct spares *s)
   }
 }
 
-#endif /* WEFT_ALLOC_H */
+#endif /* WEFT_SPARES_H */

@@ -15,8 +15,8 @@
  * All offsets and lengths are bytes.
  */
 
-#ifndef WEFT_HOST_RESYNC_H
-#define WEFT_HOST_RESYNC_H
+#ifndef WEFT_RESYNC_H
+#define WEFT_RESYNC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -137,4 +137,4 @@ struct resync_place {
 };
 const struct resync_place *resync_bad (const struct resync *r, size_t *count);
 
-#endif /* WEFT_HOST_RESYNC_H */
+#endif /* WEFT_RESYNC_H */

@@ -23,8 +23,8 @@
  * data area, `local` from that of ours.
  */
 
-#ifndef WEFT_MEMBER_COPY_H
-#define WEFT_MEMBER_COPY_H
+#ifndef WEFT_COPY_H
+#define WEFT_COPY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -160,4 +160,4 @@ bool copy_write (struct copying *c, struct copy_change *change);
 /* With COPY_FAULT the caller fills c->fault. */
 void copy_stop (struct copying *c, enum copy_result result);
 
-#endif /* WEFT_MEMBER_COPY_H */
+#endif /* WEFT_COPY_H */

@@ -2,8 +2,8 @@
  * "Errors of a disk").
  */
 
-#ifndef WEFT_MEMBER_ERRORS_H
-#define WEFT_MEMBER_ERRORS_H
+#ifndef WEFT_ERRORS_H
+#define WEFT_ERRORS_H
 
 /* The operation of the disk.  The last three are writes of the header, before
  * they are made stable; making them stable is ERRORS_SYNC.
@@ -37,4 +37,4 @@ enum errors_meaning errors_of (enum errors_place place, int error);
  */
 int errors_told (int error);
 
-#endif /* WEFT_MEMBER_ERRORS_H */
+#endif /* WEFT_ERRORS_H */

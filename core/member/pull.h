@@ -33,8 +33,8 @@
  * clock that never goes back.
  */
 
-#ifndef WEFT_MEMBER_PULL_H
-#define WEFT_MEMBER_PULL_H
+#ifndef WEFT_PULL_H
+#define WEFT_PULL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -175,4 +175,4 @@ struct pull_progress {
 };
 void pull_progress (const struct pull *p, struct pull_progress *progress);
 
-#endif /* WEFT_MEMBER_PULL_H */
+#endif /* WEFT_PULL_H */

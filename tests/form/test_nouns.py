@@ -2,8 +2,9 @@
 
 Topology: none; the source.
 Pass:  each exported function begins with the noun of its file, or with that of the public
-       header that declares it; no two C files or headers of the tree have the same name.
-Fail:  the function and its file; or the files that share a name.
+       header that declares it; no two C files or headers of the tree have the same name; a
+       header's include guard is its name.
+Fail:  the function and its file; the files that share a name; or the header and its guard.
 
 The noun of `cluster-lease-map.c` is `cluster_lease_map`, or, without the module's word,
 `lease_map`: words in singular or plural.  The noun of a public header, such as `cluster.h`,
@@ -128,3 +129,14 @@ def test_wrong_prefixes_are_found():
     assert not is_public(path.with_name("cluster-lease.h"))
     assert fits(path, "cluster_array_lost", {pathlib.Path("core/cluster/cluster.h")})
     assert begins("replies_sent", ["reply"]) and not begins("disks_sent", ["clock"])
+
+
+def test_include_guards():
+    """A header's guard is its name: two headers with one guard would hide each other."""
+    wrong = []
+    for path in sorted(SOURCE / h for top in (*TOPS, "tests", "bench") for h in tree(top, "h")):
+        guard = re.search(r"^#ifndef (\w+)\n#define \1$", path.read_text(), re.MULTILINE)
+        name = path.stem.upper().replace("-", "_")
+        if guard and guard[1] != f"WEFT_{name}_H":
+            wrong.append(f"{path.relative_to(SOURCE)}: {guard[1]}")
+    assert not wrong, wrong

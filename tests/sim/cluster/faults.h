@@ -10,8 +10,8 @@
  *   copies.c  copies of disks, and disks that are moved to other hosts
  */
 
-#ifndef WEFT_SIM_CLUSTER_FAULTS_H
-#define WEFT_SIM_CLUSTER_FAULTS_H
+#ifndef WEFT_FAULTS_H
+#define WEFT_FAULTS_H
 
 #include "world.h"
 
@@ -83,4 +83,4 @@ bool copies_served (void); /* or about to be */
 bool copies_doubted (void);
 void copies_heal (void);
 
-#endif /* WEFT_SIM_CLUSTER_FAULTS_H */
+#endif /* WEFT_FAULTS_H */

@@ -3,8 +3,8 @@
  * else.
  */
 
-#ifndef WEFT_SIM_CLUSTER_ORACLE_H
-#define WEFT_SIM_CLUSTER_ORACLE_H
+#ifndef WEFT_ORACLE_H
+#define WEFT_ORACLE_H
 
 #include "world.h"
 
@@ -77,4 +77,4 @@ bool shared_exposed (unsigned g);
 const char *shared_kept (unsigned g, uint64_t version);
 void shared_quiet (unsigned g, uint64_t version);
 
-#endif /* WEFT_SIM_CLUSTER_ORACLE_H */
+#endif /* WEFT_ORACLE_H */

@@ -24,8 +24,8 @@
  * of them across the border of two stripe units.  A disk holds nothing else.
  */
 
-#ifndef WEFT_SIM_CLUSTER_WORLD_H
-#define WEFT_SIM_CLUSTER_WORLD_H
+#ifndef WEFT_WORLD_H
+#define WEFT_WORLD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -884,4 +884,4 @@ uint64_t world_end (void);
 bool world_live (uint64_t ns, bool (*until) (void));
 void world_step (void); /* the next event */
 
-#endif /* WEFT_SIM_CLUSTER_WORLD_H */
+#endif /* WEFT_WORLD_H */

@@ -20,8 +20,8 @@
  * Moments are a number that the caller raises with each begin and each end.
  */
 
-#ifndef WEFT_SIM_CLUSTER_ZONES_H
-#define WEFT_SIM_CLUSTER_ZONES_H
+#ifndef WEFT_ZONES_H
+#define WEFT_ZONES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -84,4 +84,4 @@ bool zones_owes (const struct zones *z, unsigned g, uint64_t session);
 /* Nothing is under way that began before: forget what can't come back. */
 void zones_forget (struct zones *z, unsigned g, uint64_t oldest);
 
-#endif /* WEFT_SIM_CLUSTER_ZONES_H */
+#endif /* WEFT_ZONES_H */
