@@ -52,6 +52,23 @@ etag_array (struct loop *l, const struct request *r)
     { NULL } });
 }
 
+json_t *
+etag_volume (struct loop *l, const struct request *r)
+{
+  const struct cluster_array *a = cluster_array_find (loop_cluster (l),
+                                                      r->name);
+  const struct cluster_volume *v = a ? cluster_volume_find (a, r->volume)
+                                     : NULL;
+
+  if (v == NULL)
+    return NULL;
+  return fields_object ((const struct field_value[]) {
+    { "uuid", text_uuid (v->rec.uuid) },
+    { "size", text_number (v->rec.size) },
+    { "deleting", json_boolean (v->rec.state == CLUSTER_VOLUME_DELETING) },
+    { NULL } });
+}
+
 /* A node may have no settings yet. */
 json_t *
 etag_node (struct loop *l, const struct request *r)

@@ -15,6 +15,7 @@
 #include "loop.h"
 
 /* For the tables of routes: the thing in the path. */
+json_t *etag_volume (struct loop *l, const struct request *r);
 json_t *etag_array (struct loop *l, const struct request *r);
 json_t *etag_disk (struct loop *l, const struct request *r);
 json_t *etag_node (struct loop *l, const struct request *r);

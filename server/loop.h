@@ -47,6 +47,7 @@ struct request {
   uint8_t uuid[16];
   uint64_t id;
   char name[NAME_BYTES_MAX + 1];
+  char volume[NAME_BYTES_MAX + 1]; /* of the pool `name` */
 
   unsigned member;
   char job[80]; /* its id */

@@ -270,6 +270,56 @@ lease_metrics (FILE *f, const struct cluster *c)
   free (maps.list);
 }
 
+/* ---- Pools. ---- */
+
+static void
+pool_metrics (FILE *f, const struct cluster *c)
+{
+  const struct cluster_array *a;
+  const struct cluster_volume *v;
+
+  family (
+    f, "weft_pool_bytes", "gauge",
+    "Bytes of a pool: data and log of its volumes, what they have in "
+    "spare, what they were granted and have not told the use of, and what "
+    "is free.");
+  TAILQ_FOREACH (a, cluster_arrays (c), link) {
+    struct cluster_pool_figures p;
+    uint64_t told;
+
+    if (a->pool == NULL)
+      continue;
+    cluster_pool_figures (a, &p);
+    told = p.mapped + p.log + p.spare;
+    const struct {
+      const char *state;
+      uint64_t bytes;
+    } states[] = { { "data", p.mapped },
+                   { "log", p.log },
+                   { "spare", p.spare },
+                   { "untold", p.granted > told ? p.granted - told : 0 },
+                   { "free", p.free } };
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+      fprintf (f, "weft_pool_bytes{array=\"%s\",state=\"%s\"} %" PRIu64 "\n",
+               a->rec.name, states[i].state, states[i].bytes);
+  }
+  family (
+    f, "weft_volume_bytes", "gauge",
+    "Bytes of a volume: its size, and what of the pool was granted to it.");
+  TAILQ_FOREACH (a, cluster_arrays (c), link)
+    if (a->pool)
+      TAILQ_FOREACH (v, &a->pool->volumes, link) {
+        fprintf (f,
+                 "weft_volume_bytes{array=\"%s\",volume=\"%s\",state=\"size\"} "
+                 "%" PRIu64 "\n",
+                 a->rec.name, v->rec.name, v->rec.size);
+        fprintf (f,
+                 "weft_volume_bytes{array=\"%s\",volume=\"%s\","
+                 "state=\"granted\"} %" PRIu64 "\n",
+                 a->rec.name, v->rec.name, v->segments * a->rec.segment_bytes);
+      }
+}
+
 /* ---- Members. ---- */
 
 /* Has it said what it does? */
@@ -579,6 +629,7 @@ metrics_text (const struct cluster *c)
   cluster_metrics (f, c);
   array_metrics (f, c);
   lease_metrics (f, c);
+  pool_metrics (f, c);
   member_metrics (f, c);
   disk_metrics (f, c);
   session_metrics (f, c);

@@ -52,6 +52,18 @@ static const struct field disk_fields[] = {
 };
 #undef AT
 
+static const char *
+pool_state_print (unsigned value)
+{
+  return cluster_pool_state_word ((enum cluster_pool_state) value);
+}
+
+static const char *
+volume_state_print (unsigned value)
+{
+  return cluster_volume_state_word ((enum cluster_volume_state) value);
+}
+
 #define AT(member) FIELD_AT (cluster_array_record, member)
 static const struct field array_fields[] = {
   { "name", FIELD_NAME, AT (name) },
@@ -80,6 +92,11 @@ static const struct field array_fields[] = {
   { "lapse", FIELD_NUMBER, AT (lapse), .optional = true, .max = EPOCH_MAX },
   { "allow_fence", FIELD_NUMBER, AT (allow_fence), .optional = true,
     .max = EPOCH_MAX },
+  { "pool", FIELD_WORD, AT (pool), .optional = true,
+    .parse = cluster_pool_state_parse, .words = "the states",
+    .print = pool_state_print },
+  { "segment_bytes", FIELD_NUMBER, AT (segment_bytes), .optional = true,
+    .max = POOL_SEGMENT_BYTES_MAX },
   { NULL },
 };
 #undef AT
@@ -132,6 +149,7 @@ static const struct field session_fields[] = {
   { "by_admin", FIELD_BOOL, AT (by_admin), .optional = true },
   { "exports", FIELD_BOOL, AT (exports), .optional = true },
   { "epoch", FIELD_NUMBER, AT (epoch), .min = 1 },
+  { "volumes", FIELD_NUMBER, AT (volumes), .optional = true },
   { "since_ms", FIELD_NUMBER, AT (since_wall_ms) },
   { "ended", FIELD_BOOL, AT (ended) },
   { "ended_ms", FIELD_NUMBER, AT (ended_wall_ms) },
@@ -172,6 +190,30 @@ static const struct field job_fields[] = {
 };
 #undef AT
 
+#define AT(member) FIELD_AT (cluster_volume_record, member)
+static const struct field volume_fields[] = {
+  { "array", FIELD_UUID, AT (array) },
+  { "root", FIELD_NUMBER, AT (root), .max = POOL_ROOTS_MAX - 1 },
+  { "name", FIELD_NAME, AT (name) },
+  { "size", FIELD_NUMBER, AT (size), .min = 512, .max = VOLUME_BYTES_MAX },
+  { "state", FIELD_WORD, AT (state), .parse = cluster_volume_state_parse,
+    .words = "the states", .print = volume_state_print },
+  { "since_ms", FIELD_NUMBER, AT (since_wall_ms) },
+  { "session", FIELD_HEX, AT (session) },
+  { "number", FIELD_NUMBER, AT (number) },
+  { NULL },
+};
+#undef AT
+
+#define AT(member) FIELD_AT (cluster_space_record, member)
+static const struct field space_fields[] = {
+  { "array", FIELD_UUID, AT (array) },
+  { "page", FIELD_NUMBER, AT (page),
+    .max = POOL_SEGMENTS_MAX / POOL_PAGE_SEGMENTS - 1 },
+  { NULL },
+};
+#undef AT
+
 static const struct {
   const char *word;
   const struct field *fields;
@@ -182,6 +224,8 @@ static const struct {
   [CLUSTER_RECORD_SESSION] = { "session", session_fields },
   [CLUSTER_RECORD_NODE] = { "node", node_fields },
   [CLUSTER_RECORD_JOB] = { "job", job_fields },
+  [CLUSTER_RECORD_VOLUME] = { "volume", volume_fields },
+  [CLUSTER_RECORD_SPACE] = { "space", space_fields },
 };
 
 /* ---- Out. ---- */
@@ -223,6 +267,34 @@ over_json (const struct cluster_array_record *a)
   return list;
 }
 
+/* Runs of a volume's last grant: [first, count] each. */
+static json_t *
+grant_json (const struct cluster_volume_record *v)
+{
+  json_t *list = json_array ();
+
+  for (unsigned i = 0; i < v->granted; i++)
+    json_array_append_new (list,
+                           json_pack ("[II]", (json_int_t) v->grant[i].first,
+                                      (json_int_t) v->grant[i].count));
+  return list;
+}
+
+/* Owners of the segments of a page, in runs: [count, owner] each. */
+static json_t *
+owners_json (const struct cluster_space_record *s)
+{
+  json_t *list = json_array ();
+
+  for (unsigned i = 0, end; i < POOL_PAGE_SEGMENTS; i = end) {
+    for (end = i; end < POOL_PAGE_SEGMENTS && s->owner[end] == s->owner[i];)
+      end++;
+    json_array_append_new (list, json_pack ("[II]", (json_int_t) (end - i),
+                                            (json_int_t) s->owner[i]));
+  }
+  return list;
+}
+
 void
 records_add (struct store_txn *t, const struct cluster_record *r)
 {
@@ -246,6 +318,14 @@ records_add (struct store_txn *t, const struct cluster_record *r)
   case CLUSTER_RECORD_JOB:
     strcpy (key, r->job.id);
     break;
+  case CLUSTER_RECORD_VOLUME:
+    format_uuid (r->volume.uuid, key);
+    break;
+  case CLUSTER_RECORD_SPACE:
+    format_uuid (r->space.array, key);
+    snprintf (key + strlen (key), sizeof key - strlen (key), "-%u",
+              r->space.page);
+    break;
   case CLUSTER_RECORD_IDENTITY:
   case CLUSTER_RECORD_KINDS:
     break;
@@ -265,6 +345,10 @@ records_add (struct store_txn *t, const struct cluster_record *r)
                          fields_names_json (a->service_node, a->service_nodes));
     json_object_set_new (json, "allow", allow_json (&a->allow));
   }
+  if (json && r->kind == CLUSTER_RECORD_VOLUME)
+    json_object_set_new (json, "granted", grant_json (&r->volume));
+  if (json && r->kind == CLUSTER_RECORD_SPACE)
+    json_object_set_new (json, "owners", owners_json (&r->space));
   store_txn_put (t, kinds[r->kind].word, key, json);
 }
 
@@ -371,6 +455,62 @@ parse_array (struct fields *f, struct cluster_array_record *a)
   }
 }
 
+/* The i-th pair of a list of pairs.  False: it is none of two whole numbers of 32 bits. */
+static bool
+take_pair (const json_t *list, size_t i, uint32_t *first, uint32_t *second)
+{
+  const json_t *pair = json_array_get (list, i);
+  uint64_t a, b;
+
+  if (json_array_size (pair) != 2 ||
+      !fields_whole (json_array_get (pair, 0), &a) ||
+      !fields_whole (json_array_get (pair, 1), &b) || a > UINT32_MAX ||
+      b > UINT32_MAX)
+    return false;
+  *first = (uint32_t) a;
+  *second = (uint32_t) b;
+  return true;
+}
+
+static void
+parse_volume (struct fields *f, struct cluster_volume_record *v)
+{
+  const json_t *list;
+
+  fields_take (f, volume_fields, v);
+  list = fields_get (f, "granted");
+  if (json_array_size (list) > VOLUME_RUNS_MAX) {
+    fields_fail (f, "granted", "it was granted too many runs");
+    return;
+  }
+  for (; v->granted < json_array_size (list); v->granted++)
+    if (!take_pair (list, v->granted, &v->grant[v->granted].first,
+                    &v->grant[v->granted].count)) {
+      fields_fail (f, "granted", "field granted makes no sense");
+      return;
+    }
+}
+
+static void
+parse_space (struct fields *f, struct cluster_space_record *s)
+{
+  const json_t *list;
+  uint32_t count, owner, at = 0;
+
+  fields_take (f, space_fields, s);
+  list = fields_get (f, "owners");
+  for (size_t i = 0; i < json_array_size (list); i++) {
+    if (!take_pair (list, i, &count, &owner) ||
+        count > POOL_PAGE_SEGMENTS - at || owner > POOL_ROOTS_MAX) {
+      fields_fail (f, "owners", "element %zu of field owners makes no sense",
+                   i);
+      return;
+    }
+    while (count-- > 0)
+      s->owner[at++] = owner;
+  }
+}
+
 /* The fields in its key. */
 static void
 parse_key (struct fields *f, const char *key, struct cluster_record *r)
@@ -399,6 +539,11 @@ parse_key (struct fields *f, const char *key, struct cluster_record *r)
     else
       fields_fail (f, "key", "its key is no job's id");
     return;
+  case CLUSTER_RECORD_VOLUME:
+    if (format_uuid_parse (key, r->volume.uuid) == -1)
+      fields_fail (f, "key", "its key is no UUID");
+    return;
+  case CLUSTER_RECORD_SPACE: /* its fields have all of it */
   case CLUSTER_RECORD_IDENTITY:
   case CLUSTER_RECORD_KINDS:
     return;
@@ -428,6 +573,10 @@ records_parse (const char *kind, const char *key, const char *json,
   parse_key (&f, key, r);
   if (r->kind == CLUSTER_RECORD_ARRAY)
     parse_array (&f, &r->array);
+  else if (r->kind == CLUSTER_RECORD_VOLUME)
+    parse_volume (&f, &r->volume);
+  else if (r->kind == CLUSTER_RECORD_SPACE)
+    parse_space (&f, &r->space);
   else
     fields_take (&f, kinds[k].fields, &r->identity);
   fields_end (&f);

@@ -194,6 +194,23 @@ first_leases (const struct cluster *c, const struct cluster_array *a,
                     "declare", !s->lessee.declared);
 }
 
+/* The pool that it has attached. */
+static json_t *
+pool (const struct cluster_array *a, const struct cluster_session *s)
+{
+  const struct pool_header *g = &a->pool->geometry;
+
+  return fields_object ((const struct field_value[]) {
+    { "uuid", text_uuid (a->rec.uuid) },
+    { "segment_bytes", text_number (g->segment_bytes) },
+    { "segments", json_integer (g->segments) },
+    { "roots", json_integer (g->roots) },
+    { "formatted", json_boolean (a->rec.pool != CLUSTER_POOL_BLANK) },
+    { "scan", json_boolean (a->rec.pool == CLUSTER_POOL_UNSCANNED) },
+    { "volumes", text_number (s->rec.volumes) },
+    { NULL } });
+}
+
 json_t *
 reply_grant (const struct cluster *c, const struct cluster_array *a,
              const struct cluster_session *s)
@@ -210,6 +227,8 @@ reply_grant (const struct cluster *c, const struct cluster_array *a,
     add_fences (c, a, s, view);
   if (s->rec.part.length > 0)
     json_object_set_new (view, "leases", first_leases (c, a, s));
+  if (a->pool)
+    json_object_set_new (view, "pool", pool (a, s));
   if (a->moved)
     json_object_set_new (view, "hold", json_true ());
   return view;
@@ -241,6 +260,16 @@ add_leases (const struct cluster *c, const struct cluster_array *a,
   json_decref (ranges);
   free (told.revoke);
   free (told.ranges);
+}
+
+static void
+add_orders (const struct cluster_array *a, json_t *view)
+{
+  json_t *orders = view_orders (a);
+
+  if (json_array_size (orders) > 0)
+    json_object_set (view, "volumes", orders);
+  json_decref (orders);
 }
 
 /* NULL: none. */
@@ -288,5 +317,7 @@ reply_session (const struct cluster *c, const struct cluster_array *a,
     add_leases (c, a, s, view);
   if (r.has_map)
     json_object_set_new (view, "map", map (c, a, s));
+  if (a->pool && s->rec.writable)
+    add_orders (a, view);
   return view;
 }

@@ -55,6 +55,9 @@ static const struct field create_fields[] = {
   { "dup", FIELD_WORD, AT (dup), .optional = true, .parse = array_dup_parse,
     .words = "async-client, sync-client" },
   { "force", FIELD_BOOL, AT (force), .optional = true },
+  { "pool", FIELD_BOOL, AT (pool), .optional = true },
+  { "segment_bytes", FIELD_NUMBER, AT (segment_bytes), .optional = true,
+    .min = POOL_SEGMENT_BYTES_MIN, .max = POOL_SEGMENT_BYTES_MAX },
   { NULL },
 };
 #undef AT
@@ -71,6 +74,9 @@ parse_create (struct fields *f, struct request *r)
   snprintf (r->subject, sizeof r->subject, "%s%s", create->name,
             create->force ? ", by force" : "");
   route_array_parse_disks (f, create);
+  if (create->segment_bytes && !create->pool)
+    fields_fail (f, "segment_bytes",
+                 "field segment_bytes belongs to a pool: give pool, too");
   if (fields_has (f, "allow"))
     allow_take_list (f, "allow", &create->allow);
   fields_end (f);

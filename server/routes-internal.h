@@ -25,6 +25,7 @@ extern const struct route routes_login[];
 extern const struct route routes_rebuild[];
 extern const struct route routes_session[];
 extern const struct route routes_users[];
+extern const struct route routes_volumes[];
 
 /* The functions of a route whose answer comes from the engine: `call` is one of
  * its functions, and the rest are its arguments from the request r.

@@ -73,6 +73,8 @@ parse_attach (struct fields *f, struct request *r)
     fields_bool (f, "takeover", &a->takeover);
   if (fields_has (f, "exports"))
     fields_bool (f, "exports", &a->exports);
+  if (fields_has (f, "pools"))
+    fields_bool (f, "pools", &a->pools);
   if (fields_has (f, "uri"))
     route_disk_parse_own_uri (f, r, !a->exports && !a->service, a->uri,
                               sizeof a->uri);
@@ -308,6 +310,7 @@ static const struct field heartbeat_fields[] = {
   { "equal", FIELD_BOOL, AT (equal), .optional = true },
   { "fences", FIELD_NUMBER, AT (fences), .optional = true, .max = EPOCH_MAX },
   { "order", FIELD_NUMBER, AT (order), .optional = true },
+  { "volumes", FIELD_NUMBER, AT (volumes), .optional = true },
   { NULL },
 };
 #undef AT

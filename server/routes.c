@@ -16,7 +16,7 @@ static const struct route *const tables[] = {
   routes_login,   routes_users,   routes_enroll,  routes_node_token,
   routes_ca,      routes_cluster, routes_node,    routes_disk,
   routes_array,   routes_backup,  routes_rebuild, routes_session,
-  routes_layouts, routes_leases,
+  routes_layouts, routes_leases,  routes_volumes,
 };
 
 const struct route *
@@ -95,7 +95,10 @@ take_part (const char *what, const char *part, struct request *r, char *why,
                    "'%s' in the path can be no name: a name has at most %d "
                    "lower-case letters, digits and '-'",
                    part, NAME_BYTES_MAX);
-  strcpy (strncmp (what, "{node}", 6) == 0 ? r->node : r->name, part);
+  strcpy (strncmp (what, "{node}", 6) == 0     ? r->node
+          : strncmp (what, "{volume}", 8) == 0 ? r->volume
+                                               : r->name,
+          part);
   return 0;
 }
 

@@ -184,6 +184,9 @@ view_gone (const struct cluster_output *o)
                       o->name, "deleted", 1);
   case CLUSTER_NODE:
     return json_pack ("{ss sb}", "name", o->name, "deleted", 1);
+  case CLUSTER_VOLUME:
+    return json_pack ("{ss so sb}", "name", o->name, "uuid",
+                      text_uuid (o->uuid), "deleted", 1);
   }
   abort ();
 }
@@ -257,7 +260,11 @@ reply_body (struct loop *l, struct store_txn *t, const struct cluster_output *o,
       return json_pack ("{so sb}", "session", text_session (o->id), "deleted",
                         1);
     return view_gone (o);
-  case CLUSTER_REPLY_LEASES: /* its route has a reply of its own */
+  case CLUSTER_REPLY_VOLUME:
+    return view_volume (c, o->array, o->volume);
+  case CLUSTER_REPLY_LEASES: /* their routes have replies of their own */
+  case CLUSTER_REPLY_OPENED:
+  case CLUSTER_REPLY_VOLUMES:
     break;
   }
   abort ();

@@ -355,6 +355,7 @@ view_array (const struct cluster *c, const struct cluster_array *a)
     { "bad_bytes", text_number (cluster_array_bad_bytes (a)) },
     { "service", r->service_nodes ? view_service (c, a) : json_null () },
     { "allow", allow_json (&r->allow) },
+    { "pool", view_pool (a) },
     { NULL } });
 }
 

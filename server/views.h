@@ -21,6 +21,18 @@ json_t *view_session (const struct cluster *c, const struct cluster_session *s);
 /* views-leases.c: the map of leases; and a range. */
 json_t *view_leases (const struct cluster *c, const struct cluster_array *a);
 json_t *view_range (const struct cluster_part *part);
+/* views-volumes.c: a volume; a pool, or null; and for the process that has the pool: a
+ * volume that it opens, what its last message was granted, and its orders.
+ */
+json_t *view_volume (const struct cluster *c, const struct cluster_array *a,
+                     const struct cluster_volume *v);
+json_t *view_volumes (const struct cluster *c, const struct cluster_array *a);
+json_t *view_pool (const struct cluster_array *a);
+json_t *view_held_volume (const struct cluster_volume *v);
+json_t *view_opened (const struct cluster_array *a,
+                     const struct cluster_volume *v);
+json_t *view_granted (const struct cluster_session *s);
+json_t *view_orders (const struct cluster_array *a);
 /* views-node.c.  NULL: there is no node of this name (any more). */
 json_t *view_node (const struct cluster *c, struct auth *auth,
                    const char *name);

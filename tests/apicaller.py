@@ -244,6 +244,7 @@ NOBODY = "00000000-0000-4000-8000-000000000000"
 def filled(path):
     """The path of something that is well-formed; of the arrays, a."""
     for what, value in (("uuid", NOBODY), ("name", "a"), ("member", "0"),
-                        ("id", "0" * 16), ("job", "create-a"), ("node", "n1")):
+                        ("id", "0" * 16), ("job", "create-a"), ("node", "n1"),
+                        ("volume", "v")):
         path = path.replace("{%s}" % what, value)
     return path

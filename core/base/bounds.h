@@ -101,6 +101,13 @@
  */
 #define VOLUME_FULL_WAIT_MS_DEFAULT 60000
 #define VOLUME_FREED_MS 1000
+/* Runs of segments in one grant; segments of which one record of weftd has the owners; the
+ * share of a pool that is for logs alone, and at least so many segments.
+ */
+#define VOLUME_RUNS_MAX 256
+#define POOL_PAGE_SEGMENTS 4096
+#define POOL_LOG_SHARE 256
+#define POOL_LOG_SEGMENTS_MIN 4
 /* Buffers for blocks of which a client writes only a part. */
 #define VOLUME_BOUNCES 64
 

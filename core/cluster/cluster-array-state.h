@@ -16,6 +16,7 @@
 
 struct cluster_disk;
 struct cluster_leases;
+struct cluster_pool; /* cluster-pool-state.h */
 struct cluster_session;
 struct waiting; /* cluster-ground.h */
 
@@ -94,6 +95,7 @@ struct cluster_array {
     waits[768];
   struct cluster_leases
     *leases; /* the leases; NULL: no session shares it by leases */
+  struct cluster_pool *pool; /* NULL: it is none */
 };
 
 #endif /* WEFT_CLUSTER_ARRAY_STATE_H */

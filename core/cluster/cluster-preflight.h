@@ -36,6 +36,20 @@ void cluster_preflight_create (struct cluster *c,
 void cluster_preflight_delete (struct cluster *c,
                                const struct cluster_input *in,
                                const char *array, struct cluster_preflight *f);
+void cluster_preflight_volume_create (struct cluster *c,
+                                      const struct cluster_input *in,
+                                      const char *array, const char *name,
+                                      uint64_t size,
+                                      struct cluster_preflight *f);
+void cluster_preflight_volume_resize (struct cluster *c,
+                                      const struct cluster_input *in,
+                                      const char *array, const char *name,
+                                      uint64_t size,
+                                      struct cluster_preflight *f);
+void cluster_preflight_volume_delete (struct cluster *c,
+                                      const struct cluster_input *in,
+                                      const char *array, const char *name,
+                                      struct cluster_preflight *f);
 void cluster_preflight_service_drop (struct cluster *c,
                                      const struct cluster_input *in,
                                      const char *array,

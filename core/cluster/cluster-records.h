@@ -162,9 +162,22 @@ struct cluster_over {
   char node[NAME_BYTES_MAX + 1]; /* whose it was; "": of a weftd of before */
 };
 
+/* Is the array a pool of volumes (core/format/pool.h)? */
+enum cluster_pool_state {
+  CLUSTER_POOL_NONE,
+  CLUSTER_POOL_UNKNOWN, /* it was imported: a process finds out */
+  CLUSTER_POOL_BLANK, /* it is, and no process has said that it has a header */
+  CLUSTER_POOL_READY, /* it is, and whose each segment is, is known */
+  CLUSTER_POOL_UNSCANNED, /* it is, and the database may be old: nothing is granted before a
+                             process has said what its volumes have */
+};
+#define CLUSTER_POOL_STATES (CLUSTER_POOL_UNSCANNED + 1)
+
 struct cluster_array_record {
   uint8_t uuid[16];
   char name[NAME_BYTES_MAX + 1];
+  enum cluster_pool_state pool;
+  uint64_t segment_bytes; /* of a pool; else 0 */
   enum layout_kind layout;
   enum array_dup dup;
   unsigned n, groups;
@@ -252,10 +265,48 @@ struct cluster_session_record {
   bool by_admin;  /* an administrator has attached it: no list binds it */
   bool exports;   /* its process listens for clients on other hosts */
   uint64_t epoch; /* of its tokens */
+  uint64_t volumes; /* the number of its last message about volumes */
   uint64_t since_wall_ms;
   bool ended;
   uint64_t ended_wall_ms;
   char reason[CLUSTER_REASON_BYTES]; /* why it ended */
+};
+
+/* A volume of a pool.  Its map is in the pool, and weftd knows nothing of it. */
+enum cluster_volume_state {
+  CLUSTER_VOLUME_NEW,  /* no process has opened it: it has no root */
+  CLUSTER_VOLUME_TOLD, /* a process may have written its root */
+  CLUSTER_VOLUME_MADE, /* its root is durable */
+  CLUSTER_VOLUME_DELETING,
+};
+#define CLUSTER_VOLUME_STATES (CLUSTER_VOLUME_DELETING + 1)
+
+/* Segments of a pool that follow each other. */
+struct cluster_run {
+  uint32_t first, count;
+};
+
+struct cluster_volume_record {
+  uint8_t uuid[16];
+  uint8_t array[16];
+  unsigned root; /* the number of its place in the pool */
+  char name[NAME_BYTES_MAX + 1];
+  uint64_t size;
+  enum cluster_volume_state state;
+  uint64_t since_wall_ms; /* when it was created */
+  /* The last message of a session by which it was granted segments, and these. */
+  uint64_t session, number;
+  unsigned granted;
+  struct cluster_run grant[VOLUME_RUNS_MAX];
+};
+
+/* The owners of POOL_PAGE_SEGMENTS segments of a pool.  A page without an owner has no
+ * record.
+ */
+struct cluster_space_record {
+  uint8_t array[16];
+  unsigned page;
+  uint32_t owner[POOL_PAGE_SEGMENTS]; /* the volume's root + 1; 0: nobody */
 };
 
 /* An administrator's settings for a node.  A node without settings has no
@@ -311,6 +362,8 @@ enum cluster_record_kind {
   CLUSTER_RECORD_SESSION,
   CLUSTER_RECORD_NODE,
   CLUSTER_RECORD_JOB,
+  CLUSTER_RECORD_VOLUME,
+  CLUSTER_RECORD_SPACE,
   CLUSTER_RECORD_KINDS
 };
 
@@ -324,6 +377,8 @@ struct cluster_record {
     struct cluster_session_record session;
     struct cluster_node_record node;
     struct cluster_job job; /* its link means nothing */
+    struct cluster_volume_record volume;
+    struct cluster_space_record space;
   };
 };
 

@@ -57,6 +57,7 @@ struct cluster_session_reply {
   uint64_t fences; /* the fence up to which it is to refuse clients */
   bool leave;      /* another is to serve */
   bool hold;       /* it is to hold its reads */
+  uint64_t order;  /* the newest one for a volume */
 };
 
 /* The path of a session to a member of its array. */

@@ -44,6 +44,7 @@
 #include "base/stats.h"
 #include "cluster-array-state.h"
 #include "cluster-disk-state.h"
+#include "cluster-pool-state.h"
 #include "cluster-records.h"
 #include "cluster-session-state.h"
 #include "format/format.h"
@@ -100,7 +101,10 @@ enum cluster_reply_kind {
   CLUSTER_REPLY_JOB,     /* begun: the drain of `node` */
   /* the ranges that were given back are free, and `granted` is the session's */
   CLUSTER_REPLY_LEASES,
-  CLUSTER_REPLY_DONE, /* deleted, detached, forgotten */
+  CLUSTER_REPLY_VOLUME, /* created, changed; or it is being deleted */
+  CLUSTER_REPLY_OPENED, /* a process may open the volume, which has these segments */
+  CLUSTER_REPLY_VOLUMES, /* to a session's message about its volumes */
+  CLUSTER_REPLY_DONE,    /* deleted, detached, forgotten */
 };
 
 enum cluster_output_kind {
@@ -115,7 +119,8 @@ enum cluster_object {
   CLUSTER_DISK,
   CLUSTER_ARRAY,
   CLUSTER_SESSION,
-  CLUSTER_NODE
+  CLUSTER_NODE,
+  CLUSTER_VOLUME /* in replies alone: a change is an event of its array */
 };
 
 struct cluster_output {
@@ -136,6 +141,7 @@ struct cluster_output {
   const struct cluster_array *array;
   const struct cluster_session *session;
   const struct cluster_node *node;
+  const struct cluster_volume *volume;
   uint8_t uuid[16];
   uint64_t id;
   char name[NAME_BYTES_MAX + 1];
@@ -223,7 +229,9 @@ struct cluster_create {
   uint64_t unit;
   uint8_t disk[ARRAY_MEMBERS_MAX][16];
   struct cluster_allow_list allow; /* not listed: the nodes of these disks */
-  bool force; /* also where the loss of one host then loses data */
+  bool force;             /* also where the loss of one host then loses data */
+  bool pool;              /* of volumes, ... */
+  uint64_t segment_bytes; /* ... of such segments; 0: as its size suggests */
 };
 
 struct cluster_attach {
@@ -239,6 +247,7 @@ struct cluster_attach {
   bool takeover; /* from a holder that lives, too */
   bool by_admin; /* an administrator asks, and no node for itself */
   bool exports;  /* it listens for clients on other hosts */
+  bool pools;    /* it can serve volumes of a pool */
   /* a session of this node whose process is known to have ended; 0: none */
   uint64_t ended;
 };
@@ -261,6 +270,8 @@ struct cluster_session_heartbeat {
   struct array_stats stats;
   bool draining;
   uint64_t order; /* see struct cluster_lessee */
+  uint64_t
+    volumes; /* the last number of cluster_session_volumes that was answered */
   uint64_t wait_ms;
 };
 
@@ -285,6 +296,31 @@ struct cluster_lease_words {
   unsigned asks;
   uint64_t wait_ms; /* how long it may wait for what it asks */
 };
+
+/* A session's message about the volumes of its pool.  The lists are the caller's. */
+struct cluster_volume_words {
+  uint8_t uuid[16];
+  uint32_t want, log, near; /* segments; `log` of them are for its log */
+  struct cluster_run *give;
+  unsigned give_count;
+  bool says;
+  struct cluster_volume_said said;
+};
+struct cluster_order_done {
+  uint64_t number;
+  char error[CLUSTER_REASON_BYTES]; /* why it was not carried out; "": it was */
+};
+struct cluster_volumes_words {
+  char instance[CLUSTER_INSTANCE_BYTES];
+  uint64_t
+    number;       /* one more than that of the last message that was answered */
+  bool formatted; /* the pool has its header */
+  struct cluster_volume_words *volume;
+  unsigned volumes;
+  struct cluster_order_done *done;
+  unsigned dones;
+};
+#define VOLUMES_TOLD_MAX 64 /* in one message; and orders that are done */
 
 struct cluster;
 
@@ -374,6 +410,61 @@ void cluster_allow_set (struct cluster *c, const struct cluster_input *in,
                         const char *by);
 void cluster_allow_drop (struct cluster *c, const struct cluster_input *in,
                          const char *array, const char *node, const char *by);
+
+/* ---- Pools and their volumes (docs/DESIGN.md 12.1).  The process that has attached a pool
+ * serves its volumes.  weftd grants segments for them to the process, and gives it orders
+ * for them.
+ */
+
+/* Answered with CLUSTER_REPLY_VOLUME. */
+void cluster_volume_create (struct cluster *c, const struct cluster_input *in,
+                            const char *array, const char *name, uint64_t size);
+/* Answered when the process that has the pool has carried it out. */
+void cluster_volume_resize (struct cluster *c, const struct cluster_input *in,
+                            const char *array, const char *name, uint64_t size);
+/* Answered with CLUSTER_REPLY_DONE when the volume is gone; or with CLUSTER_REPLY_VOLUME
+ * if no process has the pool, and the next one is to delete it.
+ */
+void cluster_volume_delete (struct cluster *c, const struct cluster_input *in,
+                            const char *array, const char *name);
+/* A process is to open it: answered with CLUSTER_REPLY_OPENED. */
+void cluster_volume_open (struct cluster *c, const struct cluster_input *in,
+                          uint64_t session, const char *instance,
+                          const char *name);
+/* A report of a process about its volumes, with requests for segments: answered with
+ * CLUSTER_REPLY_VOLUMES.
+ */
+void cluster_session_volumes (struct cluster *c, const struct cluster_input *in,
+                              uint64_t id,
+                              const struct cluster_volumes_words *words);
+
+/* NULL: there is none, or the array is no pool. */
+struct cluster_volume *cluster_volume_find (const struct cluster_array *a,
+                                            const char *name);
+/* All segments of the volume; the caller frees the list. */
+struct cluster_run *cluster_volume_runs (const struct cluster_array *a,
+                                         const struct cluster_volume *v,
+                                         unsigned *count);
+/* The answer to the message of this number: the next volume that was granted something,
+ * or NULL.
+ */
+const struct cluster_volume *
+cluster_volume_granted (const struct cluster_session *s, uint64_t number,
+                        const struct cluster_volume *before);
+const char *cluster_volume_state_word (enum cluster_volume_state state);
+int cluster_volume_state_parse (const char *word); /* -1: none */
+const char *cluster_pool_state_word (enum cluster_pool_state state);
+int cluster_pool_state_parse (const char *word);
+
+/* Figures of a pool, in bytes.  total: all that can be granted; promised: the sizes of
+ * its volumes; mapped, log, spare: of what is granted, as processes say (the rest of it
+ * is not known to be any of these).
+ */
+struct cluster_pool_figures {
+  uint64_t total, free, granted, mapped, log, spare, promised;
+};
+void cluster_pool_figures (const struct cluster_array *a,
+                           struct cluster_pool_figures *f);
 
 /* ---- The array service: one process of the candidates' serves an array to all who
  * want it, and the others stand by (cluster-candidates.c).  Each of these is answered

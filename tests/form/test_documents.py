@@ -461,7 +461,7 @@ def test_messages():
     assert seen == {"Attach", "Grant", "Map", "SessionHeartbeat",
                     "SessionState", "Lost", "DiskHeartbeat", "JoinProgress",
                     "DiskDesired", "Assignment", "JoinOrder", "Service",
-                    "Leases"}
+                    "Leases", "SessionVolumes"}
 
 
 def test_routes():

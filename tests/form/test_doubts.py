@@ -15,7 +15,7 @@ import re
 SOURCE = pathlib.Path(os.environ["WEFT_SRCDIR"])
 SCENES = "tests/unit/test-cluster-doubts.c"
 WORDS = re.compile(
-    r"old copy|older copy|older one|old one|old database|doubt|has seen|knows more|clone|"
+    r"old copy|older copy|older one|older than (the )?pool|old one|old database|doubt|has seen|knows more|clone|"
     r"supersed|is a copy|of the copy|be trusted|do not trust|may have (copied|data|gone|lost)|"
     r"may differ|impossible|surely|newer|differs from|last line that|"
     r"without its unflushed", re.I)
@@ -81,6 +81,7 @@ DOUBTS = {
     "started after a fence of which": "a client names a fence",
     "weftd's database may be an old one": "`weftd`'s database was copied",
     "The audit log %.200s does not end with": "the audit log does not end",
+    "weftd's database may be older than": "the process that has a pool",
 }
 # Part of a sentence that has a word of doubt, or is a warning: why it states no doubt.
 UNEQUAL = "a known difference: the table in \"Copies that an ended session leaves\""
@@ -105,6 +106,8 @@ NO_DOUBTS = {
     "weftd was restored from a backup: it takes newer state": ORDER,
     "which shared array %s, has ended": ORDER,
     "stays out until weftctl rebuild join": ORDER,
+    "was not deleted: %s": ORDER,
+    "may grow to %s in all, and it has": "a fact about sizes",
     "was shut out by": ORDER,
     "The service of array %s moves": ORDER,
     "does not move: the disk that was to have": ORDER,

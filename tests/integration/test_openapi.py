@@ -241,6 +241,7 @@ def test_every_answer(api, disks):
     api.call("DELETE", "/api/v1/arrays/a", expect=200)
     eventually(lambda: all(d["array"] is None and d["releasing"] is None
                            for d in api.get("/api/v1/disks")["disks"]))
+    volumes_of_a_pool(api, disks)
 
     # Disks.
     api.get(f"/api/v1/disks/{uuids[0]}")
@@ -279,6 +280,187 @@ def test_every_answer(api, disks):
     assert [x["layout"] for x in layouts if not x["problem"]] == ["raid-0"]
     refuse_what_http_refuses(api)
     assert_all_met(api)
+
+
+def volumes_of_a_pool(api, disks):
+    """Every call about the volumes of array a, which is a pool now; and its process's calls."""
+    volumes, attach = "/api/v1/arrays/a/volumes", "/api/v1/arrays/a/sessions"
+    size = 4 << 20
+    for more in ({"segment_bytes": 1 << 20}, {"pool": True, "segment_bytes": 5}):
+        assert api.call("POST", "/api/v1/arrays",
+                        {"name": "a", "layout": "raid-x", **more,
+                         "disks": [d.uuid for d in disks]},
+                        expect=422)[1]["field"] == "segment_bytes"
+    make_array(api, disks, pool=True, segment_bytes=1 << 18)
+    pool = api.get("/api/v1/arrays/a")["pool"]
+    assert pool["state"] == "blank" and pool["volumes"] == 0
+    assert pool["free_bytes"] == pool["total_bytes"] > size
+
+    # Created; refused.
+    assert api.get(volumes) == {"volumes": [], "next": None}
+    new = {"name": "v", "size": size}
+    flight = api.call("POST", f"{volumes}?dry_run=true", new, expect=200)[1]
+    assert flight["allowed"] and flight["confirm"] == "a/v"
+    v = api.call("POST", volumes, new, expect=201)[1]
+    assert v["state"] == "new" and v["granted_bytes"] == 0
+    assert api.get(volumes)["volumes"] == [v] == [api.get(f"{volumes}/v")]
+    assert api.call("POST", volumes, new, expect=409)[1]["code"] == "exists"
+    for bad in (0, 511, 513, (64 << 40) + 512, pool["total_bytes"] + 512):
+        problem = api.call("POST", volumes, {**new, "name": "w", "size": bad},
+                           expect=422)[1]
+        assert problem["field"] == "size", bad
+    for bad in ("v/w", "v@w", "V", "", "v" * 64):
+        assert api.call("POST", volumes, {**new, "name": bad},
+                        expect=422)[1]["field"] == "name"
+    api.call("GET", f"{volumes}/w", expect=404)
+    api.call("GET", f"{volumes}/v@w", expect=400)
+    for method, body in (("PATCH", {"size": size}), ("DELETE", None)):
+        api.call(method, f"{volumes}/w", body, expect=404)
+        api.call(method, f"{volumes}/v@w", body, expect=400)
+        api.call(method, f"{volumes}/v", body, expect=412,
+                 headers={"If-Match": '"x"'})
+    for bad in ("b", "B"):
+        status = 404 if bad == "b" else 400
+        for method, body in (("GET", None), ("POST", new)):
+            api.call(method, f"/api/v1/arrays/{bad}/volumes", body,
+                     expect=status)
+
+    # A process attaches the pool.
+    assert api.call("POST", attach, ATTACH, expect=422)[1]["field"] == "pools"
+    can = {**ATTACH, "pools": True}
+    for mode in ("ro", "shared", "service"):
+        assert api.call("POST", attach, {**can, "mode": mode},
+                        expect=422)[1]["field"] == "mode"
+    grant = api.call("POST", attach, can, expect=201)[1]
+    assert grant["pool"] == {
+        "uuid": api.get("/api/v1/arrays/a")["uuid"], "segment_bytes": 1 << 18,
+        "segments": grant["pool"]["segments"], "roots": pool["volumes_max"],
+        "formatted": False, "scan": False, "volumes": 0}
+    session = f"/api/v1/sessions/{grant['session']}"
+    me = {"instance": "cafe"}
+    exports = api.get(f"{session}/volumes?instance=cafe")["volumes"]
+    assert exports == [{"uuid": v["uuid"], "name": "v", "size": size}]
+    api.call("GET", "/api/v1/sessions/1/volumes", expect=400)
+    api.call("GET", "/api/v1/sessions/0123456789abcdef/volumes", expect=410)
+    opened = api.call("POST", f"{session}/volumes/v", me, expect=200)[1]
+    assert opened["volume"] == {"uuid": v["uuid"], "name": "v", "root": 0,
+                                "size": size, "new": True}
+    [[first, count]] = opened["runs"]
+    assert count == 16
+    api.call("POST", f"{session}/volumes/w", me, expect=404)
+    api.call("POST", f"{session}/volumes/w@", me, expect=400)
+    api.call("POST", f"{session}/volumes/v", {"instance": ""}, expect=422)
+    api.call("POST", f"{session}/volumes/v", {"instance": "beef"}, expect=409)
+
+    # It says what it has, and asks for more.
+    said = {"made": True, "size": size, "mapped": 3, "log": 1, "spare": 12,
+            "blocks": 5, "clients": 1, "waiting": 0, "why": None}
+    words = {**me, "number": 1, "formatted": True, "volumes": [
+        {"volume": v["uuid"], "want": 8, "log": 1, "near": first + 32,
+         "give": [[first, 2]], "said": said},
+        {"volume": NOBODY, "want": 8}]}
+    answer = api.call("POST", f"{session}/volumes", words, expect=200)[1]
+    assert answer["number"] == 1
+    [granted] = answer["volumes"]
+    assert granted["volume"] == v["uuid"]
+    assert sum(n for _, n in granted["granted"]) == 8
+    assert api.call("POST", f"{session}/volumes", words,
+                    expect=200)[1] == answer
+    now = api.get(f"{volumes}/v")
+    assert (now["state"], now["mapped_bytes"], now["clients"],
+            now["present_bytes"], now["granted_bytes"]) == \
+        ("ready", 3 << 18, 1, 5 << 12, 22 << 18)
+    pool = api.get("/api/v1/arrays/a")["pool"]
+    assert (pool["state"], pool["granted_bytes"], pool["log_bytes"]) == \
+        ("ready", 22 << 18, 1 << 18)
+    metrics = api.call("GET", "/metrics", expect=200)[1]
+    for line in (f'weft_pool_bytes{{array="a",state="data"}} {3 << 18}',
+                 f'weft_pool_bytes{{array="a",state="untold"}} {6 << 18}',
+                 f'weft_pool_bytes{{array="a",state="free"}} {pool["free_bytes"]}',
+                 f'weft_volume_bytes{{array="a",volume="v",state="size"}} {size}'):
+        assert line in metrics
+    for bad, field in (({"number": "x"}, "number"),
+                       ({"volumes": [{"want": 1}]}, "volumes"),
+                       ({"volumes": [{"volume": v["uuid"], "give": [[first]]}]},
+                        "volumes"),
+                       ({"volumes": [{"volume": v["uuid"], "give": [[0, 1]]}]},
+                        "give"),
+                       ({"volumes": [{"volume": v["uuid"]}] * 2}, "volumes"),
+                       ({"volumes": [{"volume": v["uuid"], "said":
+                                      {**said, "size": 3}}]}, "said"),
+                       ({"volumes": [{"volume": NOBODY}] * 65}, "volumes"),
+                       ({"done": [{"order": 0}]}, "done")):
+        assert api.call("POST", f"{session}/volumes",
+                        {**me, "number": 2, **bad},
+                        expect=422)[1]["field"] == field, bad
+    api.call("POST", f"{session}/volumes", {**me, "number": 0}, expect=409)
+    api.call("POST", "/api/v1/sessions/1/volumes", me, expect=400)
+    api.call("POST", "/api/v1/sessions/1/volumes/v", me, expect=400)
+
+    # Orders: a change is answered when the process has carried it out.
+    assert api.call("DELETE", f"{volumes}/v", expect=409)[1]["code"] == "in-use"
+    assert api.call("PATCH", f"{volumes}/v", {"size": 512},
+                    expect=422)[1]["field"] == "size"
+    beat = {**me, "epoch": grant["map"]["epoch"], "wait_ms": 0, "volumes": 1}
+    number = 1
+
+    def carried_out(method, body, **done):
+        nonlocal number
+        answers = []
+        caller = threading.Thread(
+            target=lambda: answers.append(
+                api.call(method, f"{volumes}/v", body, expect=None)))
+        caller.start()
+        order = eventually(lambda: api.call(
+            "POST", f"{session}/heartbeat", beat, expect=200)[1].get("volumes"))[0]
+        assert order["volume"]["uuid"] == v["uuid"]
+        number += 1
+        api.call("POST", f"{session}/volumes",
+                 {**me, "number": number, "volumes": [
+                     {"volume": v["uuid"], "said": {**said, "clients": 0,
+                                                    "size": order.get("size", size)}}],
+                  "done": [{"order": order["order"], **done}]}, expect=200)
+        caller.join()
+        return order, answers[0]
+
+    order, (status, v) = carried_out("PATCH", {"size": size + 512})
+    assert (order["do"], status, v["size"]) == ("resize", 200, size + 512)
+    size += 512
+    order, (status, problem) = carried_out("PATCH", {"size": size + 512},
+                                           error="no luck")
+    assert (status, problem["code"]) == (409, "not-done")
+    order, (status, problem) = carried_out("DELETE", None, error="in use")
+    assert (order["do"], status, problem["code"]) == ("delete", 409, "in-use")
+    order, (status, gone) = carried_out("DELETE", None)
+    assert (status, gone["deleted"]) == (200, True)
+    pool = api.get("/api/v1/arrays/a")["pool"]
+    assert pool["volumes"] == 0 and pool["free_bytes"] == pool["total_bytes"]
+
+    api.call("DELETE", session + "?instance=cafe", expect=200)
+    for path, body in (("/volumes", {**me, "number": 9}), ("/volumes/v", me)):
+        api.call("POST", session + path, body, expect=410)
+    api.call("DELETE", "/api/v1/arrays/a", expect=200)
+    eventually(lambda: all(d["array"] is None and d["releasing"] is None
+                           for d in api.get("/api/v1/disks")["disks"]))
+
+    # A plain array has none of it.
+    make_array(api, disks)
+    session = api.call("POST", attach, can, expect=201)[1]["session"]
+    session = f"/api/v1/sessions/{session}"
+    assert api.get("/api/v1/arrays/a")["pool"] is None
+    for method, path, body in (
+            ("GET", volumes, None), ("POST", volumes, new),
+            ("GET", f"{volumes}/v", None), ("DELETE", f"{volumes}/v", None),
+            ("PATCH", f"{volumes}/v", {"size": size}),
+            ("GET", f"{session}/volumes", None),
+            ("POST", f"{session}/volumes", {**me, "number": 1}),
+            ("POST", f"{session}/volumes/v", me)):
+        assert api.call(method, path, body,
+                        expect=409)[1]["code"] == "not-pool"
+    api.call("DELETE", session + "?instance=cafe", expect=200)
+    api.call("DELETE", "/api/v1/arrays/a", expect=200)
+    eventually(lambda: all(d["array"] is None and d["releasing"] is None
+                           for d in api.get("/api/v1/disks")["disks"]))
 
 
 def nodes_that_may_attach(api):
@@ -610,6 +792,12 @@ def test_read_only(api, disks, weftd):
          {"instance": "cafe", "epoch": 1}),
         ("POST", f"/api/v1/sessions/{session}/lost", {"member": 1}),
         ("POST", f"/api/v1/sessions/{session}/leases", {"instance": "cafe"}),
+        ("POST", f"/api/v1/sessions/{session}/volumes",
+         {"instance": "cafe", "number": 1}),
+        ("POST", f"/api/v1/sessions/{session}/volumes/v", {"instance": "cafe"}),
+        ("POST", "/api/v1/arrays/a/volumes", {"name": "v", "size": 1 << 20}),
+        ("PATCH", "/api/v1/arrays/a/volumes/v", {"size": 1 << 20}),
+        ("DELETE", "/api/v1/arrays/a/volumes/v", None),
         ("DELETE", f"/api/v1/sessions/{session}", None),
         ("PATCH", "/api/v1/arrays/a", {"spare_after_s": 1}),
         ("POST", "/api/v1/arrays/a/accept-loss",

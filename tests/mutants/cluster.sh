@@ -769,7 +769,7 @@ mutant heartbeat-needs-no-right test-cluster-allow cluster-session-end.c \
 mutant server-is-not-told-the-list test-cluster-allow cluster-access-order.c \
   '  a->rec.allow_fence = cluster_fence_next (c);' ''
 mutant shared-array-is-served test-cluster-lease cluster-service.c \
-  'a && !refuse_shared (c, in->op, a) &&' 'a &&'
+  '!refuse_shared (c, in->op, a) &&' ''
 mutant candidate-has-no-right test-cluster-allow cluster-service.c \
   '  a->rec.allow = list;' ''
 mutant denied-node-may-serve test-cluster-allow cluster-access-order.c \
@@ -1170,3 +1170,50 @@ mutant process-that-is-gone-is-a-bad-line test-cluster-part cluster-verdict-line
 mutant line-is-blamed-for-a-disk-that-hangs test-cluster-part cluster-verdict-line.c \
   'd->old_copy ||
       cluster_copies_disk_hangs (d) ||' 'd->old_copy ||'
+
+# Volumes of a pool.
+mutant volumes-number-twice test-cluster-volume cluster-holder.c \
+  'if (words->number > s->rec.volumes)
+      carry_out' 'carry_out'
+mutant volumes-gap-is-passed-over test-cluster-volume cluster-holder.c \
+  'if (a->pool && words->number > s->rec.volumes + 1)' 'if (0)'
+mutant volumes-grant-is-not-stored test-cluster-volume cluster-holder.c \
+  '  v->rec.number = s->rec.volumes;
+  cluster_step_put_volume (c, v);' '  v->rec.number = s->rec.volumes;'
+mutant volumes-number-is-not-stored test-cluster-volume cluster-holder.c \
+  '  cluster_step_put_session (c, s);' ''
+mutant volumes-granted-before-a-scan test-cluster-volume cluster-holder.c \
+  'a->rec.pool == CLUSTER_POOL_UNSCANNED' '0'
+mutant volumes-taken-twice-in-a-message test-cluster-volume cluster-holder.c \
+  'cluster_uuid_equal (words->volume[k].uuid, w->uuid)' '0'
+mutant volumes-opened-while-deleting test-cluster-volume cluster-holder.c \
+  '  if (v->rec.state == CLUSTER_VOLUME_DELETING) {' '  if (0) {'
+mutant volumes-all-to-one test-cluster-volume cluster-holder.c \
+  'room / 4 > VOLUME_WINDOW_MIN' 'room > VOLUME_WINDOW_MIN ? room : room / 4 > VOLUME_WINDOW_MIN'
+mutant volumes-heartbeat-shows-nothing test-cluster-volume cluster-session.c \
+  'if (a->pool && hb->volumes > s->rec.volumes)' 'if (0)'
+mutant volumes-data-takes-the-logs-share test-cluster-volume cluster-space.c \
+  'return p->free > kept ? p->free - kept : 0;' 'return p->free;'
+mutant volumes-two-owners test-cluster-volume cluster-space.c \
+  'while (segment < end && p->owner[segment] != 0)' 'while (segment < end && 0)'
+mutant volumes-page-is-not-stored test-cluster-volume cluster-space.c \
+  '      store_page (c, a, page, false);' ''
+mutant volumes-deletion-is-forgotten test-cluster-volume cluster-volume.c \
+  '    if (v->rec.state == CLUSTER_VOLUME_DELETING)
+      cluster_volume_order' '    if (0)
+      cluster_volume_order'
+mutant volumes-order-of-the-dead test-cluster-volume cluster-volume.c \
+  '    v->order.number = 0;
+  }' '  }'
+mutant volumes-order-waits-for-the-tick test-cluster-volume cluster-tell.c \
+  's->told.order < s->poll->array->pool->newest_order' '0'
+mutant volumes-pool-to-an-older-process test-cluster-volume cluster-attach-check.c \
+  'if (!attach->pools)' 'if (0)'
+mutant volumes-pool-in-any-mode test-cluster-volume cluster-attach-check.c \
+  '!attach->writable || attach->part.length > 0 || attach->service' '0'
+mutant volumes-restored-without-a-scan test-cluster-doubts cluster-restore.c \
+  '  cluster_volume_unscanned (c, a);' ''
+mutant volumes-shrink test-cluster-volume cluster-pool.c \
+  'size < v->rec.size' '0'
+mutant volumes-pool-is-served test-cluster-volume cluster-service.c \
+  '!refuse_pool (c, in->op, a) &&' ''

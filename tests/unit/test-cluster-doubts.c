@@ -460,6 +460,20 @@ reader_says_what_cannot_be (void)
          CLUSTER_DOUBT_LIE;
 }
 
+/* Volumes may have segments that the backup calls free. */
+static bool
+pool_of_a_backup (void)
+{
+  rig_init ();
+  rig.pool = true;
+  make_array ();
+  restore ();
+  UNTIL (!array ()->rec.restoring);
+  attach (true);
+  ASK (cluster_volume_create (engine, in, "a", "v", MiB (1)));
+  return rig.code && strcmp (rig.code, "scanning") == 0;
+}
+
 static const struct {
   bool (*so) (
     void); /* makes it so, and sees that it stops what it is to stop */
@@ -534,6 +548,8 @@ static const struct {
     "a disk or a session reports an impossible", "is not to be trusted" },
   { reader_says_what_cannot_be, CLUSTER_WARNING, "impossible report",
     "a disk or a session reports an impossible", "is not to be trusted" },
+  { pool_of_a_backup, CLUSTER_WARNING, "may be older than pool a",
+    "the process that has a pool", "may be older than pool" },
 };
 
 int

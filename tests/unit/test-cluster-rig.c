@@ -96,6 +96,8 @@ hear (const struct cluster_output *o)
     snprintf (rig.detail, sizeof rig.detail, "%s",
               o->problem ? o->problem->detail : "");
     assert (o->problem == NULL || o->problem->detail[0]);
+    if (rig.look && o->problem == NULL)
+      rig.look (o);
     return;
   }
   for (unsigned i = 0; i < DISKS; i++)
@@ -117,6 +119,7 @@ hear (const struct cluster_output *o)
   if (o->reply == CLUSTER_REPLY_GRANT) {
     rig.attached = true;
     rig.session = o->session->rec.id;
+    rig.volumes = o->session->rec.volumes;
   }
   if (o->reply == CLUSTER_REPLY_PROBLEM || rig.lags)
     return;
@@ -275,6 +278,7 @@ host_beat (void)
                                           .prepared = rig.prepared,
                                           .round = rig.round,
                                           .round_entered = rig.round_entered,
+                                          .volumes = rig.volumes,
                                           .wait_ms = 0,
                                           .older = rig.older,
                                           .has_stats = rig.busy || rig.slow };
@@ -362,6 +366,7 @@ make_array_of (const char *name, enum layout_kind layout, unsigned first,
 {
   struct cluster_create create = create_of (name, layout, first, members);
 
+  create.pool = rig.pool;
   live_on (4);
   do {
     ASK (cluster_array_create (engine, in, &create));
@@ -393,9 +398,11 @@ begin_array_of (enum layout_kind layout, unsigned members)
 static struct cluster_attach
 host_words (bool writable)
 {
-  struct cluster_attach at = {
-    .node = "host", .pid = 7, .writable = writable, .by_admin = true
-  };
+  struct cluster_attach at = { .node = "host",
+                               .pid = 7,
+                               .writable = writable,
+                               .by_admin = true,
+                               .pools = rig.pool };
 
   snprintf (at.instance, sizeof at.instance, "%s", rig.instance);
   return at;

@@ -69,6 +69,11 @@ struct rig {
   bool older; /* its resync takes an older copy */
   unsigned array_events, warnings, errors;
   char log[1 << 16]; /* its warnings and errors, while there is room */
+  bool pool;         /* array "a" is one, and the host knows pools */
+  uint64_t
+    volumes; /* the last of the host's messages about volumes that was answered */
+  /* looks at the last answer to an administrator; NULL: nobody does */
+  void (*look) (const struct cluster_output *o);
 };
 
 /* There is one rig at a time; rig_init makes another one, without an array yet. */

@@ -191,6 +191,12 @@ try_array (void)
   FLAG (cluster_array, deferred, ALL_FINE ());
   FLAG (cluster_array_record, ready, WAITS ("Array a is being made"));
   FLAG (cluster_array_record, restoring, FAILS ("Array a is frozen"));
+  STATE (cluster_array_record, pool, CLUSTER_POOL_NONE, ALL_FINE ());
+  STATE (cluster_array_record, pool, CLUSTER_POOL_UNKNOWN, ALL_FINE ());
+  STATE (cluster_array_record, pool, CLUSTER_POOL_BLANK, ALL_FINE ());
+  STATE (cluster_array_record, pool, CLUSTER_POOL_READY, ALL_FINE ());
+  STATE (cluster_array_record, pool, CLUSTER_POOL_UNSCANNED,
+         WARNS ("may be older than pool a"));
   FLAG (cluster_array_record, risky, ALL_FINE ());
   FLAG (cluster_array_record, unequal, ALL_FINE ());
   FLAG (cluster_array_record, to_recover, ALL_FINE ()); /* no bit is set */

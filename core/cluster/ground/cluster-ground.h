@@ -83,6 +83,10 @@
  * evicted is named.
  */
 #define UNCONFIRMED_MS 3000
+/* An order for a volume is answered after this time, if the process that has the pool has not
+ * carried it out.
+ */
+#define ORDER_MS 10000
 #define ENDED_SESSIONS_MAX 128
 /* Disks, and as many that were refused and may be imported; of these, of one node. */
 #define DISKS_MAX 4096
@@ -114,6 +118,8 @@ enum waiting_kind {
   WAIT_SHUT_OUT,  /* an order to shut a node out: waits for members */
   WAIT_LOST,      /* a report of `session`: waits for `member` to be out */
   WAIT_LEASES,    /* `session` asks for leases that it can't have yet */
+  WAIT_ORDER,     /* an administrator's order for a volume of `array`, which the
+                     process that has the pool is to carry out */
   WAIT_KINDS
 };
 
@@ -149,8 +155,9 @@ struct waiting {
   struct cluster_lease_ask ask[LEASE_ASKS_MAX]; /* WAIT_LEASES */
   unsigned asks;
   unsigned
-    asked_back; /* WAIT_LEASES: bit i: it is the turn of the i-th, and those
+    asked_back;   /* WAIT_LEASES: bit i: it is the turn of the i-th, and those
                           who have some of it are to give that back */
+  uint64_t order; /* WAIT_ORDER: its number */
 };
 TAILQ_HEAD (waitings, waiting);
 
@@ -236,9 +243,18 @@ struct cluster {
      * it
      */
     life;
-  uint32_t over_count;  /* of those in cluster-shut.c */
-  uint32_t loss_count;  /* of orders to make zeroes of what is lost */
-  uint32_t order_count; /* the same, of orders to recover */
+  uint32_t over_count;    /* of those in cluster-shut.c */
+  uint32_t loss_count;    /* of orders to make zeroes of what is lost */
+  uint32_t order_count;   /* the same, of orders to recover */
+  uint32_t volume_orders; /* the same, of orders for volumes */
+  /* Records of volumes and of their space that were loaded, before cluster_start. */
+  TAILQ_HEAD (, cluster_volume) loaded_volumes;
+  STAILQ_HEAD (, loaded_space) loaded_space;
+};
+
+struct loaded_space {
+  STAILQ_ENTRY (loaded_space) link;
+  struct cluster_space_record rec;
 };
 
 static inline uint64_t
@@ -335,6 +351,13 @@ void cluster_step_put_session (struct cluster *c,
                                const struct cluster_session *s);
 void cluster_step_put_node (struct cluster *c, const struct cluster_node *n);
 void cluster_step_put_job (struct cluster *c, const struct cluster_job *job);
+void cluster_step_put_volume (struct cluster *c,
+                              const struct cluster_volume *v);
+void cluster_step_put_space (struct cluster *c,
+                             const struct cluster_space_record *r,
+                             bool deleted);
+/* The volume's record goes; the caller frees the volume. */
+void cluster_step_drop_volume (struct cluster *c, struct cluster_volume *v);
 void cluster_step_drop_disk (struct cluster *c, struct cluster_disk *d);
 void cluster_step_drop_array (struct cluster *c, struct cluster_array *a);
 void cluster_step_drop_session (struct cluster *c, struct cluster_session *s);
@@ -370,6 +393,10 @@ void cluster_step_reply_leases (struct cluster *c, uint64_t op,
                                 const struct cluster_session *s,
                                 const struct cluster_part *granted,
                                 unsigned count);
+void cluster_step_reply_volume (struct cluster *c, uint64_t op,
+                                enum cluster_reply_kind kind,
+                                const struct cluster_array *a,
+                                const struct cluster_volume *v);
 void cluster_step_reply_node (struct cluster *c, uint64_t op,
                               enum cluster_reply_kind kind,
                               const struct cluster_node *n);

@@ -96,6 +96,8 @@ cluster_record_bytes (enum cluster_record_kind kind)
     [CLUSTER_RECORD_SESSION] = sizeof (struct cluster_session_record),
     [CLUSTER_RECORD_NODE] = sizeof (struct cluster_node_record),
     [CLUSTER_RECORD_JOB] = sizeof (struct cluster_job),
+    [CLUSTER_RECORD_VOLUME] = sizeof (struct cluster_volume_record),
+    [CLUSTER_RECORD_SPACE] = sizeof (struct cluster_space_record),
   };
 
   return offsetof (struct cluster_record, identity) + bytes[kind];
@@ -118,6 +120,11 @@ cluster_record_same (const struct cluster_record *a,
     return strcmp (a->node.name, b->node.name) == 0;
   case CLUSTER_RECORD_JOB:
     return strcmp (a->job.id, b->job.id) == 0;
+  case CLUSTER_RECORD_VOLUME:
+    return cluster_uuid_equal (a->volume.uuid, b->volume.uuid);
+  case CLUSTER_RECORD_SPACE:
+    return cluster_uuid_equal (a->space.array, b->space.array) &&
+           a->space.page == b->space.page;
   default:
     return true;
   }
@@ -184,6 +191,19 @@ cluster_step_put_job (struct cluster *c, const struct cluster_job *job)
 
   memset (&r.link, 0, sizeof r.link);
   put (c, CLUSTER_RECORD_JOB, false, &r);
+}
+
+void
+cluster_step_put_volume (struct cluster *c, const struct cluster_volume *v)
+{
+  put (c, CLUSTER_RECORD_VOLUME, false, &v->rec);
+}
+
+void
+cluster_step_put_space (struct cluster *c, const struct cluster_space_record *r,
+                        bool deleted)
+{
+  put (c, CLUSTER_RECORD_SPACE, deleted, r);
 }
 
 /* uuid and name: NULL: the object has none. */
@@ -275,6 +295,8 @@ forget_pointers (struct cluster *c, const void *object)
       o->session = NULL;
     if (o->node == object)
       o->node = NULL;
+    if (o->volume == object)
+      o->volume = NULL;
   }
 }
 
@@ -303,6 +325,13 @@ cluster_step_drop_session (struct cluster *c, struct cluster_session *s)
   put (c, CLUSTER_RECORD_SESSION, true, &s->rec);
   forget_pointers (c, s);
   cluster_session_free (c, s);
+}
+
+void
+cluster_step_drop_volume (struct cluster *c, struct cluster_volume *v)
+{
+  put (c, CLUSTER_RECORD_VOLUME, true, &v->rec);
+  forget_pointers (c, v);
 }
 
 void
@@ -401,6 +430,19 @@ cluster_step_reply_leases (struct cluster *c, uint64_t op,
     return;
   o->granted = alloc_zeroed (count * sizeof *granted);
   memcpy (o->granted, granted, count * sizeof *granted);
+}
+
+void
+cluster_step_reply_volume (struct cluster *c, uint64_t op,
+                           enum cluster_reply_kind kind,
+                           const struct cluster_array *a,
+                           const struct cluster_volume *v)
+{
+  struct cluster_output *o = reply (c, op, kind, CLUSTER_VOLUME, v->rec.uuid, 0,
+                                    v->rec.name);
+
+  o->array = a;
+  o->volume = v;
 }
 
 void

@@ -86,6 +86,8 @@ cluster_array_plan (struct cluster *c, const struct cluster_create *create,
                     struct cluster_array *a, struct cluster_problem *p)
 {
   uint64_t bytes = MEMBER_DATA_BYTES_MAX, epoch = 0;
+  struct pool_header geometry;
+  const char *reason;
   char why[256];
 
   memset (a, 0, sizeof *a);
@@ -132,6 +134,18 @@ cluster_array_plan (struct cluster *c, const struct cluster_create *create,
     cluster_step_problem_set (p, CLUSTER_INVALID, "layout", "%s", why)->field =
       "layout";
     return -1;
+  }
+  if (create->pool) {
+    if (pool_plan (a->layout.size, create->segment_bytes, &geometry, &reason) ==
+        -1) {
+      cluster_step_problem_set (p, CLUSTER_INVALID, "pool",
+                                "array %s cannot be a pool: %s", create->name,
+                                reason)
+        ->field = create->segment_bytes ? "segment_bytes" : "pool";
+      return -1;
+    }
+    a->rec.pool = CLUSTER_POOL_BLANK;
+    a->rec.segment_bytes = geometry.segment_bytes;
   }
   snprintf (a->rec.name, sizeof a->rec.name, "%s", create->name);
   a->rec.layout = create->layout;
@@ -190,6 +204,8 @@ cluster_array_create (struct cluster *c, const struct cluster_input *in,
     free (a);
   else {
     cluster_uuid_make (in->random, a->rec.uuid);
+    if (a->rec.pool != CLUSTER_POOL_NONE)
+      cluster_volume_pool (a);
     cluster_array_insert (c, a);
     cluster_place_link (c, a);
     cluster_step_put_array (c, a);
@@ -265,6 +281,7 @@ cluster_array_delete (struct cluster *c, const struct cluster_input *in,
       }
     cluster_step_log (c, CLUSTER_INFO, "array", name, "Array %s was deleted.",
                       name);
+    cluster_volume_forget (c, a);
     cluster_step_drop_array (c, a);
     cluster_step_reply_done (c, in->op, CLUSTER_ARRAY, uuid, 0, name);
   }

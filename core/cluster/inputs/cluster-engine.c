@@ -27,6 +27,8 @@ cluster_new (void)
   TAILQ_INIT (&c->foreigns);
   TAILQ_INIT (&c->waitings);
   TAILQ_INIT (&c->ended);
+  TAILQ_INIT (&c->loaded_volumes);
+  STAILQ_INIT (&c->loaded_space);
   STAILQ_INIT (&c->steps);
   return c;
 }
@@ -42,6 +44,8 @@ cluster_free (struct cluster *c)
   struct cluster_job *job, *next_job;
   struct cluster_step *step;
   struct waiting *w, *next_w;
+  struct cluster_volume *v;
+  struct loaded_space *space;
 
   if (c == NULL)
     return;
@@ -51,6 +55,7 @@ cluster_free (struct cluster *c)
     cluster_disk_free (c, d);
   TAILQ_FOREACH_SAFE (a, &c->arrays, link, next_a) {
     cluster_leases_free (a);
+    cluster_volume_pool_free (a);
     cluster_array_free (c, a);
   }
   TAILQ_FOREACH_SAFE (s, &c->sessions, link, next_s)
@@ -61,6 +66,14 @@ cluster_free (struct cluster *c)
     free (f);
   TAILQ_FOREACH_SAFE (job, &c->ended, link, next_job)
     free (job);
+  while ((v = TAILQ_FIRST (&c->loaded_volumes))) {
+    TAILQ_REMOVE (&c->loaded_volumes, v, link);
+    free (v);
+  }
+  while ((space = STAILQ_FIRST (&c->loaded_space))) {
+    STAILQ_REMOVE_HEAD (&c->loaded_space, link);
+    free (space);
+  }
   while ((step = cluster_next_step (c)) != NULL)
     cluster_step_free (step);
   free (c);
@@ -103,6 +116,8 @@ cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
   struct cluster_disk *d;
   struct cluster_session *s;
   struct cluster_node *n;
+  struct cluster_volume *v;
+  struct loaded_space *space;
 
   assert (!c->started && !r->deleted);
   switch (r->kind) {
@@ -142,6 +157,16 @@ cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
     return 0;
   case CLUSTER_RECORD_JOB:
     cluster_job_load (c, &r->job);
+    return 0;
+  case CLUSTER_RECORD_VOLUME:
+    v = alloc_zeroed (sizeof *v);
+    v->rec = r->volume;
+    TAILQ_INSERT_TAIL (&c->loaded_volumes, v, link);
+    return 0;
+  case CLUSTER_RECORD_SPACE:
+    space = alloc_zeroed (sizeof *space);
+    space->rec = r->space;
+    STAILQ_INSERT_TAIL (&c->loaded_space, space, link);
     return 0;
   case CLUSTER_RECORD_KINDS:
     break;
@@ -185,6 +210,8 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
       return -1;
     }
 
+  if (cluster_volume_link (c, why, why_size) == -1)
+    return -1;
   if (c->identity.generation == GENERATION_MAX) {
     snprintf (why, why_size, "it can't count another start of weftd");
     return -1;
@@ -223,6 +250,8 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
     s->alive = !s->rec.ended;
     if (s->alive && s->rec.part.length > 0)
       cluster_lease_start (s->array);
+    if (s->alive && s->rec.writable)
+      cluster_volume_begin (c, s->array);
   }
   cluster_pump_end (c);
   return 0;
@@ -281,6 +310,9 @@ waiting_end (struct cluster *c, struct waiting *w)
     break;
   case WAIT_LEASES:
     cluster_lease_grant_late (c, w);
+    break;
+  case WAIT_ORDER:
+    cluster_volume_late (c, w);
     break;
   case WAIT_KINDS:
     abort ();

@@ -212,6 +212,7 @@ make_array (struct cluster *c, const struct cluster_input *in,
   a->layout = plan->layout;
   memcpy (r->uuid, import->array, 16);
   snprintf (r->name, sizeof r->name, "%s", import->name);
+  r->pool = CLUSTER_POOL_UNKNOWN; /* a process that attaches it finds out */
   r->layout = a->layout.kind;
   r->dup = plan->newest->dup;
   r->n = a->layout.n;

@@ -12,6 +12,7 @@
 #include "cluster/repair/cluster-repair.h"
 #include "cluster/session/cluster-session.h"
 #include "cluster/trust/cluster-trust.h"
+#include "cluster/volume/cluster-volume.h"
 
 /* cluster-admit.c */
 /* Is this heartbeat to be taken in?  d: the disk that it names; NULL: unknown.
@@ -114,6 +115,17 @@ bool cluster_bad_loss_refused (struct cluster *c, uint64_t op, const char *name,
                                const struct cluster_loss *loss);
 bool cluster_array_delete_refused (struct cluster *c, uint64_t op,
                                    const char *name);
+
+/* cluster-pool.c */
+/* Refuse an administrator's order for a volume, if it can't be done.  True: refused. */
+bool cluster_pool_create_refused (struct cluster *c, uint64_t op,
+                                  const char *array, const char *name,
+                                  uint64_t size);
+bool cluster_pool_resize_refused (struct cluster *c, uint64_t op,
+                                  const char *array, const char *name,
+                                  uint64_t size);
+bool cluster_pool_delete_refused (struct cluster *c, uint64_t op,
+                                  const char *array, const char *name);
 
 /* cluster-member.c */
 /* Refuse what an administrator asks for, if it can't be done.  True: refused. */

@@ -470,6 +470,7 @@ restore (struct cluster *c, const struct cluster_input *in,
   put_disks (c, in, a, plan);
   for (unsigned m = 0; m < a->layout.members; m++)
     put_member (c, a, m, plan);
+  cluster_volume_unscanned (c, a);
   cluster_step_put_array (c, a);
   cluster_import_forget (c, r->uuid);
   cluster_step_log (

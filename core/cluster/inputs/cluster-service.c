@@ -118,6 +118,19 @@ refuse_shared (struct cluster *c, uint64_t op, const struct cluster_array *a)
   return true;
 }
 
+/* Its clients are those of its volumes, and are not served by several nodes yet. */
+static bool
+refuse_pool (struct cluster *c, uint64_t op, const struct cluster_array *a)
+{
+  if (a->pool == NULL)
+    return false;
+  cluster_step_refuse (c, op, CLUSTER_CONFLICT, "pool",
+                       "array %s is a pool, and a pool has no service: one "
+                       "process attaches it, and serves its volumes",
+                       a->rec.name);
+  return true;
+}
+
 void
 cluster_service_set (struct cluster *c, const struct cluster_input *in,
                      const char *array, const struct cluster_service *service)
@@ -127,7 +140,7 @@ cluster_service_set (struct cluster *c, const struct cluster_input *in,
 
   cluster_step_begin (c, in);
   a = find (c, in->op, array);
-  if (a && !refuse_shared (c, in->op, a) &&
+  if (a && !refuse_pool (c, in->op, a) && !refuse_shared (c, in->op, a) &&
       allow_candidates (c, in->op, a, service)) {
     a->rec.service_nodes = service->nodes;
     memcpy (a->rec.service_node, service->node, sizeof a->rec.service_node);

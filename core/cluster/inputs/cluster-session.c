@@ -80,6 +80,8 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   s->arrived = arrived;
   s->prepared = hb->prepared;
   cluster_lease_heard (c, s, hb);
+  if (a->pool && hb->volumes > s->rec.volumes)
+    cluster_volume_unscanned (c, a);
   if (hb->has_uri &&
       cluster_object_text_copy (s->rec.uri, sizeof s->rec.uri, hb->uri)) {
     cluster_step_put_session (c, s);

@@ -74,6 +74,49 @@ check_leases (const struct cluster *c, const struct cluster_array *a)
   assert (!(ordered || orphans) || a->rec.to_recover);
 }
 
+/* Each segment has one owner at most, and the figures are what the table says. */
+static void
+check_pool (const struct cluster_array *a)
+{
+  const struct cluster_pool *p = a->pool;
+  uint32_t of[POOL_ROOTS_MAX] = { 0 }, free = 0;
+  const struct cluster_volume *v;
+  unsigned volumes = 0;
+
+  assert ((p != NULL) == (a->rec.pool >= CLUSTER_POOL_BLANK));
+  if (p == NULL)
+    return;
+  for (uint32_t page = 0; page < p->pages; page++) {
+    uint32_t begin = page * POOL_PAGE_SEGMENTS, page_free = 0;
+
+    assert (!p->page_changed[page]); /* it is stored */
+    for (uint32_t s = begin;
+         s < begin + POOL_PAGE_SEGMENTS && s < p->geometry.segments; s++) {
+      assert (p->owner[s] == 0 || s >= p->first);
+      if (p->owner[s])
+        of[p->owner[s] - 1]++;
+      else
+        page_free += s >= p->first;
+    }
+    assert (page_free == p->page_free[page]);
+    free += page_free;
+  }
+  assert (free == p->free);
+  TAILQ_FOREACH (v, &p->volumes, link) {
+    const struct cluster_volume *next = TAILQ_NEXT (v, link);
+
+    assert (v->segments == of[v->rec.root]);
+    assert (v->rec.state != CLUSTER_VOLUME_NEW || v->segments == 0);
+    assert (next == NULL || strcmp (v->rec.name, next->rec.name) < 0);
+    assert (v->order.number <= p->newest_order);
+    of[v->rec.root] = 0;
+    volumes++;
+  }
+  assert (volumes == p->volumes_count);
+  for (unsigned root = 0; root < POOL_ROOTS_MAX; root++)
+    assert (of[root] == 0);
+}
+
 static void
 check_array (const struct cluster *c, const struct cluster_array *a)
 {
@@ -84,6 +127,7 @@ check_array (const struct cluster *c, const struct cluster_array *a)
   if (a->rec.change.epoch)
     check_change (c, a);
   check_leases (c, a);
+  check_pool (a);
   for (unsigned m = 0; m < a->layout.members; m++) {
     const struct cluster_disk *d = a->disk[m];
 

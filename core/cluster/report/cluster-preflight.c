@@ -238,6 +238,9 @@ cluster_preflight_delete (struct cluster *c, const struct cluster_input *in,
   f->lost_bytes = a->layout.size;
   line (f, "All data of array %s (%s) is lost, for good.", array,
         cluster_words_bytes (a->layout.size, size, sizeof size));
+  if (a->pool && a->pool->volumes_count > 0)
+    line (f, "Array %s is a pool: its %u volumes are lost, too.", array,
+          a->pool->volumes_count);
   line (f, "Its %u disks become free for other arrays.", a->layout.members);
   TAILQ_FOREACH (d, &c->disks, link)
     spares += cluster_uuid_equal (d->rec.spare_of, a->rec.uuid);
@@ -251,6 +254,94 @@ cluster_preflight_delete (struct cluster *c, const struct cluster_input *in,
             "and loses it.",
             s->rec.node, s->rec.pid);
 }
+
+/* ---- Volumes. ---- */
+
+static void
+begin_volume (struct cluster *c, const struct cluster_input *in,
+              struct cluster_preflight *f, const char *array, const char *name)
+{
+  char path[2 * NAME_BYTES_MAX + 2];
+
+  snprintf (path, sizeof path, "%s/%s", array, name);
+  begin (c, in, f, path);
+}
+
+static void
+say_promised (const struct cluster_array *a, uint64_t more,
+              struct cluster_preflight *f)
+{
+  struct cluster_pool_figures figures;
+  char promised[32], total[32];
+
+  cluster_pool_figures (a, &figures);
+  if (figures.promised + more > figures.total)
+    line (
+      f,
+      "The volumes of pool %s may then grow to %s in all, and it has %s: "
+      "watch how full it is.",
+      a->rec.name,
+      cluster_words_bytes (figures.promised + more, promised, sizeof promised),
+      cluster_words_bytes (figures.total, total, sizeof total));
+}
+
+void
+cluster_preflight_volume_create (struct cluster *c,
+                                 const struct cluster_input *in,
+                                 const char *array, const char *name,
+                                 uint64_t size, struct cluster_preflight *f)
+{
+  begin_volume (c, in, f, array, name);
+  cluster_pool_create_refused (c, in->op, array, name, size);
+  if (end (c, f))
+    say_promised (cluster_array_find (c, array), size, f);
+}
+
+void
+cluster_preflight_volume_resize (struct cluster *c,
+                                 const struct cluster_input *in,
+                                 const char *array, const char *name,
+                                 uint64_t size, struct cluster_preflight *f)
+{
+  const struct cluster_array *a;
+
+  begin_volume (c, in, f, array, name);
+  cluster_pool_resize_refused (c, in->op, array, name, size);
+  if (!end (c, f))
+    return;
+  a = cluster_array_find (c, array);
+  say_promised (a, size - cluster_volume_find (a, name)->rec.size, f);
+}
+
+void
+cluster_preflight_volume_delete (struct cluster *c,
+                                 const struct cluster_input *in,
+                                 const char *array, const char *name,
+                                 struct cluster_preflight *f)
+{
+  const struct cluster_array *a = cluster_array_find (c, array);
+  const struct cluster_volume *v = a ? cluster_volume_find (a, name) : NULL;
+  char bytes[32];
+
+  begin_volume (c, in, f, array, name);
+  cluster_pool_delete_refused (c, in->op, array, name);
+  end (c, f);
+  if (v == NULL)
+    return;
+  f->lost_bytes = v->segments * a->rec.segment_bytes;
+  line (f,
+        "All data of volume %s/%s is lost, for good; %s of pool %s become "
+        "free.",
+        array, name, cluster_words_bytes (f->lost_bytes, bytes, sizeof bytes),
+        array);
+  if (v->rec.state != CLUSTER_VOLUME_NEW && cluster_array_writer (a) == NULL)
+    line (f,
+          "No process has pool %s open: the volume is gone at once, and the "
+          "space is free when a process next attaches the pool.",
+          array);
+}
+
+/* ---- Losses that are accepted, and members. ---- */
 
 void
 cluster_preflight_accept_loss (struct cluster *c,

@@ -494,6 +494,50 @@ say_bad (struct verdict *v, const struct cluster_array *a)
       a->rec.name);
 }
 
+#define FULL_WARNING 80 /* per cent of what can be granted */
+#define FULL_ERROR 95
+
+static void
+say_pool (struct verdict *v, const struct cluster *c,
+          const struct cluster_array *a)
+{
+  const char *name = a->rec.name;
+  const struct cluster_volume *volume;
+  struct cluster_pool_figures f;
+  char free[32], total[32];
+  uint64_t percent;
+
+  if (a->rec.pool == CLUSTER_POOL_UNSCANNED)
+    verdict_text_say (
+      v, CLUSTER_WARNING,
+      "weftd's database may be older than pool %s: none of its volumes is "
+      "opened before a process has attached the pool and scanned it.",
+      name);
+  if (a->pool == NULL)
+    return;
+  cluster_pool_figures (a, &f);
+  percent = f.granted * 100 / f.total;
+  if (percent >= FULL_WARNING)
+    verdict_text_say (
+      v, percent >= FULL_ERROR ? CLUSTER_ERROR : CLUSTER_WARNING,
+      "Pool %s is %" PRIu64 " %% full: %s of %s are free. Delete volumes, or "
+      "discard what their file systems do not need (fstrim), before writes "
+      "wait for space.",
+      name, percent, cluster_words_bytes (f.free, free, sizeof free),
+      cluster_words_bytes (f.total, total, sizeof total));
+  TAILQ_FOREACH (volume, &a->pool->volumes, link) {
+    if (volume->waits_live_ms)
+      verdict_text_say (v, CLUSTER_ERROR,
+                        "Writes to volume %s/%s have waited for space for "
+                        "%" PRIu64 " s.",
+                        name, volume->rec.name,
+                        (c->live_ms - volume->waits_live_ms) / 1000);
+    if (volume->said.why[0])
+      verdict_text_say (v, CLUSTER_ERROR, "Volume %s/%s has failed: %s", name,
+                        volume->rec.name, volume->said.why);
+  }
+}
+
 void
 verdict_array (struct verdict *v, const struct cluster *c,
                const struct cluster_array *a)
@@ -525,6 +569,7 @@ verdict_array (struct verdict *v, const struct cluster *c,
   say_memory (v, a);
   say_trouble (v, c, a);
   say_bad (v, a);
+  say_pool (v, c, a);
   for (unsigned m = 0; m < a->layout.members; m++) {
     say_slow (v, c, a, m);
     say_line (v, c, a, m);

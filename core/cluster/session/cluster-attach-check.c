@@ -209,6 +209,32 @@ refuse_part (struct cluster *c, uint64_t op, const struct cluster_array *a,
   return true;
 }
 
+/* A pool is attached by one process, which serves its volumes, for writing. */
+static bool
+refuse_pool (struct cluster *c, uint64_t op, const struct cluster_array *a,
+             const struct cluster_attach *attach)
+{
+  if (a->pool == NULL)
+    return false;
+  if (!attach->pools)
+    cluster_step_refuse (
+      c, op, CLUSTER_INVALID, "pool",
+      "array %s is a pool, and the process on node %s does not know pools: "
+      "upgrade Weft there, then attach a volume of the pool",
+      a->rec.name, attach->node)
+      ->field = "pools";
+  else if (!attach->writable || attach->part.length > 0 || attach->service)
+    cluster_step_refuse (
+      c, op, CLUSTER_INVALID, "pool",
+      "array %s is a pool: one process attaches it for writing (mode rw), and "
+      "serves its volumes; so it can't be shared, served or attached read-only",
+      a->rec.name)
+      ->field = "mode";
+  else
+    return false;
+  return true;
+}
+
 /* Would it be one too many that writes beside others? */
 static bool
 refuse_many (struct cluster *c, uint64_t op, const struct cluster_array *a,
@@ -302,7 +328,8 @@ cluster_attach_check_refuse_wish (struct cluster *c, uint64_t op,
                                   const struct cluster_attach *attach,
                                   bool fences)
 {
-  return refuse_part (c, op, a, attach) || refuse_many (c, op, a, attach) ||
+  return refuse_pool (c, op, a, attach) || refuse_part (c, op, a, attach) ||
+         refuse_many (c, op, a, attach) ||
          (!fences && refuse_full (c, op, a, attach)) ||
          refuse_service (c, op, a, attach);
 }

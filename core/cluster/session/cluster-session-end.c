@@ -103,6 +103,7 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
   else if (s->rec.writable && !s->detaches)
     cluster_unequal_set (c, a, true);
   cluster_unequal_end (c, a);
+  cluster_volume_session_over (c, a, s);
 }
 
 /* Have members not confirmed yet that they refuse its requests?  The fence of

@@ -8,6 +8,7 @@
 #include "cluster/ground/cluster-ground.h"
 #include "cluster/lease/cluster-lease.h"
 #include "cluster/trust/cluster-trust.h"
+#include "cluster/volume/cluster-volume.h"
 
 /* cluster-session-end.c */
 void cluster_session_end (struct cluster *c, struct cluster_session *s,

@@ -107,6 +107,7 @@ cluster_tell_reply_session (struct cluster *c, uint64_t op,
   s->told.hold = a->moved > 0;
   s->told.leave = cluster_candidate_leaves (c, a, s);
   s->told.fences = cluster_fences (c);
+  s->told.order = a->pool ? a->pool->newest_order : 0;
   s->lessee.told_news = s->lessee.news;
   cluster_step_reply_session (c, op, CLUSTER_REPLY_SESSION, a, s);
 }
@@ -126,6 +127,8 @@ cluster_tell_session (struct cluster *c, struct cluster_session *s,
        s->told.change != r->change.epoch) ||
       (s->loss && s->told.loss != s->loss->number) ||
       s->lessee.told_news != s->lessee.news ||
+      (s->rec.writable && s->poll->array->pool &&
+       s->told.order < s->poll->array->pool->newest_order) ||
       (s->told.hold && s->poll->array->moved == 0) ||
       (!s->told.leave && cluster_candidate_leaves (c, s->poll->array, s)) ||
       (cluster_session_guarded (s) && s->fences < cluster_fences (c) &&
@@ -175,6 +178,7 @@ cluster_tell_grant (struct cluster *c, uint64_t op, struct cluster_array *a,
   cluster_session_join (s, a);
   if (rec->part.length > 0)
     cluster_lease_begin (c, a, s);
+  cluster_volume_begin (c, a);
   if (n && n->rec.shut_out) {
     n->rec.shut_out = false; /* it has a new certificate */
     cluster_step_put_node (c, n);

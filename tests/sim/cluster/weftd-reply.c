@@ -196,6 +196,9 @@ weftd_fill (struct call *c, const struct cluster_output *o)
   case CLUSTER_REPLY_NODE:
   case CLUSTER_REPLY_JOB:
   case CLUSTER_REPLY_DONE:
+  case CLUSTER_REPLY_VOLUME: /* it has no pools */
+  case CLUSTER_REPLY_OPENED:
+  case CLUSTER_REPLY_VOLUMES:
     break;
   }
 }

@@ -1,0 +1,843 @@
+/* test-cluster-volume.c: volumes of a pool: whose each segment is, messages that are asked
+ * again, orders, and what is refused.
+ *
+ * The test keeps the segments of each volume as a process does: granted, and not given
+ * back.  After each message none of these is another volume's (V1), and weftd has all of
+ * them, so they come back with the next opening.
+ *
+ * WEFT_SEED replays the random part.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+
+#include "cluster/cluster-preflight.h"
+#include "test-cluster-rig.h"
+#include "test-random.h"
+
+#define SEGMENTS 600
+#define VOLUMES 3
+
+/* A volume as the process has it. */
+static struct held {
+  const char *name;
+  uint8_t uuid[16];
+  bool open;
+  bool has[SEGMENTS];
+} held[VOLUMES];
+
+static const struct cluster_output *last; /* the last good answer */
+static struct cluster_run got[VOLUMES * VOLUME_RUNS_MAX];
+static unsigned gots, got_of[VOLUMES * VOLUME_RUNS_MAX];
+static enum cluster_reply_kind kind;
+static uint64_t asked_number; /* of the message that is answered */
+
+static struct held *
+held_of (const uint8_t uuid[16])
+{
+  for (unsigned i = 0; i < VOLUMES; i++)
+    if (memcmp (held[i].uuid, uuid, 16) == 0)
+      return &held[i];
+  return NULL;
+}
+
+/* Note what the answer grants. */
+static void
+look (const struct cluster_output *o)
+{
+  const struct cluster_volume *v = NULL;
+  struct cluster_run *runs;
+  unsigned count;
+
+  last = o;
+  kind = o->reply;
+  gots = 0;
+  if (o->reply == CLUSTER_REPLY_OPENED) {
+    memcpy (held_of (o->volume->rec.uuid)->uuid, o->volume->rec.uuid, 16);
+    runs = cluster_volume_runs (o->array, o->volume, &count);
+    for (unsigned i = 0; i < count; i++) {
+      got_of[gots] = (unsigned) (held_of (o->volume->rec.uuid) - held);
+      got[gots++] = runs[i];
+    }
+    free (runs);
+  }
+  else if (o->reply == CLUSTER_REPLY_VOLUMES)
+    while ((v = cluster_volume_granted (o->session, asked_number, v)))
+      for (unsigned i = 0; i < v->rec.granted; i++) {
+        got_of[gots] = (unsigned) (held_of (v->rec.uuid) - held);
+        got[gots++] = v->rec.grant[i];
+      }
+}
+
+static unsigned
+count_of (const struct held *h)
+{
+  unsigned count = 0;
+
+  for (unsigned s = 0; s < SEGMENTS; s++)
+    count += h->has[s];
+  return count;
+}
+
+/* V1: weftd has each segment of the process as that volume's. */
+static void
+check (void)
+{
+  const struct cluster_pool *p = array ()->pool;
+
+  assert (p->geometry.segments <= SEGMENTS);
+  for (unsigned i = 0; i < VOLUMES; i++) {
+    const struct cluster_volume *v = cluster_volume_find (array (),
+                                                          held[i].name);
+
+    for (unsigned s = 0; s < SEGMENTS; s++) {
+      if (!held[i].has[s])
+        continue;
+      assert (v && s >= p->first && p->owner[s] == v->rec.root + 1);
+      for (unsigned k = 0; k < i; k++)
+        assert (!held[k].has[s]);
+    }
+  }
+}
+
+static void
+take (void)
+{
+  for (unsigned i = 0; i < gots; i++)
+    for (unsigned s = got[i].first; s < got[i].first + got[i].count; s++) {
+      for (unsigned k = 0; k < VOLUMES; k++)
+        assert (!held[k].has[s]);
+      held[got_of[i]].has[s] = true;
+    }
+}
+
+static void
+begin (void)
+{
+  static const char *const names[VOLUMES] = { "v0", "v1", "v2" };
+
+  rig_init ();
+  rig.pool = true;
+  make_array ();
+  rig.look = look;
+  memset (held, 0, sizeof held);
+  for (unsigned i = 0; i < VOLUMES; i++)
+    held[i].name = names[i];
+  attach (true);
+}
+
+static void
+create (struct held *h, uint64_t size)
+{
+  ASK (cluster_volume_create (engine, in, "a", h->name, size));
+  /* weftd may have died when it had stored it */
+  assert (rig.code == NULL ||
+          (weftd.killed && strcmp (rig.code, "exists") == 0));
+  memcpy (h->uuid, cluster_volume_find (array (), h->name)->rec.uuid, 16);
+}
+
+/* At an opening weftd names all segments that the process had, and perhaps some that it was
+ * granted by an answer that was lost.
+ */
+static void
+open_volume (struct held *h)
+{
+  bool had[SEGMENTS];
+
+  do {
+    ASK (cluster_volume_open (engine, in, rig.session, rig.instance, h->name));
+    if (rig.code && strcmp (rig.code, "starting") == 0)
+      live_on (8);
+  } while (rig.code && strcmp (rig.code, "starting") == 0);
+  FINE ();
+  assert (kind == CLUSTER_REPLY_OPENED);
+  memcpy (had, h->has, sizeof had);
+  memset (h->has, 0, sizeof h->has);
+  take ();
+  for (unsigned s = 0; s < SEGMENTS; s++)
+    assert (!had[s] || h->has[s]);
+  h->open = true;
+  check ();
+}
+
+/* ---- Messages. ---- */
+
+static struct cluster_volume_words entry[VOLUMES];
+static struct cluster_run given[VOLUMES][8];
+static struct cluster_order_done order_done;
+static struct cluster_volumes_words words;
+
+static struct cluster_volumes_words *
+message (void)
+{
+  memset (entry, 0, sizeof entry);
+  words = (struct cluster_volumes_words) { .number = rig.volumes + 1,
+                                           .volume = entry,
+                                           .done = &order_done };
+  snprintf (words.instance, sizeof words.instance, "%s", rig.instance);
+  return &words;
+}
+
+static struct cluster_volume_words *
+add (const struct held *h, uint32_t want)
+{
+  struct cluster_volume_words *e = &entry[words.volumes];
+
+  memcpy (e->uuid, h->uuid, 16);
+  e->give = given[words.volumes++];
+  e->want = want;
+  return e;
+}
+
+static void
+give (struct cluster_volume_words *e, struct held *h, uint32_t first,
+      uint32_t count)
+{
+  e->give[e->give_count++] = (struct cluster_run) { first, count };
+  memset (&h->has[first], 0, count * sizeof h->has[0]);
+}
+
+/* Send it until it is answered. */
+static void
+say (void)
+{
+  asked_number = words.number;
+  do {
+    ASK (cluster_session_volumes (engine, in, rig.session, &words));
+    if (rig.code && strcmp (rig.code, "starting") == 0)
+      live_on (8);
+  } while (rig.code && strcmp (rig.code, "starting") == 0);
+  FINE ();
+  assert (kind == CLUSTER_REPLY_VOLUMES);
+  rig.volumes = words.number;
+  take ();
+  check ();
+}
+
+static void
+want (struct held *h, uint32_t segments)
+{
+  message ();
+  add (h, segments);
+  say ();
+}
+
+/* Its root is durable, and the pool has its header. */
+static void
+made (struct held *h, uint64_t size)
+{
+  struct cluster_volume_words *e;
+
+  message ()->formatted = true;
+  e = add (h, 0);
+  e->says = true;
+  e->said = (struct cluster_volume_said) { .made = true, .size = size };
+  say ();
+}
+
+static void
+order_is_done (uint64_t number, const char *error)
+{
+  message ()->dones = 1;
+  order_done.number = number;
+  snprintf (order_done.error, sizeof order_done.error, "%s", error);
+  say ();
+}
+
+static struct cluster_volume *
+volume (const char *name)
+{
+  return cluster_volume_find (array (), name);
+}
+
+/* The host dies; another process of it attaches. */
+static void
+host_dies (void)
+{
+  static unsigned starts;
+
+  rig.attached = false;
+  rig.beat_op = 0;
+  live_on (SESSION_TTL_MS / CLUSTER_TICK_MS + 8);
+  snprintf (rig.instance, sizeof rig.instance, "h%u", ++starts);
+  for (unsigned i = 0; i < VOLUMES; i++)
+    held[i].open = false;
+  attach (true);
+}
+
+/* ---- Grants. ---- */
+
+static void
+scenario_grants (void)
+{
+  struct cluster_volume_words *e;
+  unsigned before;
+
+  begin ();
+  create (&held[0], MiB (64));
+  create (&held[1], MiB (64));
+  open_volume (&held[0]);
+  open_volume (&held[1]);
+  assert (count_of (&held[0]) == VOLUME_WINDOW_MIN);
+  made (&held[0], MiB (64));
+  assert (array ()->rec.pool == CLUSTER_POOL_READY);
+  want (&held[0], 32);
+  assert (count_of (&held[0]) == VOLUME_WINDOW_MIN + 32);
+  message ();
+  e = add (&held[0], 8);
+  for (unsigned s = 0, n = 0; n < 4; s++)
+    if (held[0].has[s]) {
+      give (e, &held[0], s, 1);
+      n++;
+      s++;
+    }
+  add (&held[1], 16);
+  before = count_of (&held[0]);
+  say ();
+  assert (count_of (&held[0]) == before + 8);
+  assert (count_of (&held[1]) == VOLUME_WINDOW_MIN + 16);
+  host_dies ();
+  open_volume (&held[0]);
+  open_volume (&held[1]);
+  assert (count_of (&held[0]) == before + 8);
+  assert (rig.volumes == 0);
+  want (&held[1], 4);
+}
+
+/* An answer is lost, and the message is sent again: it gets the same answer, also from a
+ * weftd that was started again; and nothing is carried out twice.
+ */
+static void
+test_again (void)
+{
+  struct cluster_run first[8];
+  struct cluster_volume_words *e;
+  unsigned runs;
+
+  for (unsigned again = 0; again < 3; again++) {
+    begin ();
+    create (&held[0], MiB (64));
+    create (&held[1], MiB (64));
+    open_volume (&held[0]);
+    open_volume (&held[1]);
+    message ();
+    e = add (&held[0], 20);
+    e->near = 400;
+    give (e, &held[0], array ()->pool->first, 2);
+    add (&held[1], 24);
+    asked_number = words.number;
+    /* the answer to nobody is lost */
+    CALL (++weftd.op,
+          cluster_session_volumes (engine, in, rig.session, &words));
+    runs = volume ("v0")->rec.granted;
+    memcpy (first, volume ("v0")->rec.grant, sizeof first);
+    assert (runs == 1 && first[0].first == 400 && first[0].count == 20);
+    if (again > 0) {
+      restart ();
+      live_on (8);
+    }
+    if (again > 1) /* it says at first that it knows of less */
+      assert (array ()->rec.pool == CLUSTER_POOL_BLANK);
+    say ();
+    assert (volume ("v0")->segments == VOLUME_WINDOW_MIN + 18);
+    assert (memcmp (first, volume ("v0")->rec.grant, runs * sizeof *first) ==
+            0);
+    assert (gots == 2);
+    assert (count_of (&held[0]) == VOLUME_WINDOW_MIN - 2 + 20);
+    assert (count_of (&held[1]) == VOLUME_WINDOW_MIN + 24);
+    /* an old one is refused */
+    message ()->number = rig.volumes - 1;
+    REFUSED ("number",
+             cluster_session_volumes (engine, in, rig.session, &words));
+    message ()->number = 0;
+    REFUSED ("number",
+             cluster_session_volumes (engine, in, rig.session, &words));
+  }
+}
+
+/* Any message, answer lost or not, weftd killed or not, host dead or not. */
+static void
+test_walk (void)
+{
+  for (unsigned round = 0; round < 12; round++) {
+    begin ();
+    weftd.random ^= test_random (UINT32_MAX);
+    for (unsigned i = 0; i < VOLUMES; i++) {
+      create (&held[i], MiB (64));
+      open_volume (&held[i]);
+    }
+    for (unsigned step = 0; step < 120; step++) {
+      unsigned what = (unsigned) (rnd () % 24);
+
+      if (what == 0)
+        host_dies ();
+      else if (what == 1) {
+        restart ();
+        live_on (8);
+      }
+      for (unsigned i = 0; i < VOLUMES; i++)
+        if (!held[i].open)
+          open_volume (&held[i]);
+      message ();
+      for (unsigned i = 0; i < VOLUMES; i++) {
+        struct cluster_volume_words *e;
+
+        if (rnd () % 3 == 0)
+          continue;
+        e = add (&held[i], (uint32_t) (rnd () % 80));
+        e->log = (uint32_t) (rnd () % 8);
+        e->near = (uint32_t) (rnd () % (SEGMENTS + 50));
+        for (unsigned n = rnd () % 6, s; n > 0; n--) {
+          s = (unsigned) (rnd () % SEGMENTS);
+          if (held[i].has[s])
+            give (e, &held[i], s, 1);
+        }
+      }
+      asked_number = words.number;
+      if (rnd () % 4 == 0) {
+        CALL (++weftd.op,
+              cluster_session_volumes (engine, in, rig.session, &words));
+        if (rnd () % 2 == 0) {
+          restart ();
+          live_on (8);
+        }
+        if (rnd () % 4 == 0) {
+          host_dies (); /* before it has heard the answer */
+          continue;
+        }
+      }
+      say ();
+    }
+  }
+}
+
+/* ---- A full pool. ---- */
+
+static void
+test_full (void)
+{
+  const struct cluster_pool *p;
+  struct cluster_volume_words *e;
+
+  begin ();
+  p = array ()->pool;
+  create (&held[0], MiB (64));
+  create (&held[1], MiB (64));
+  create (&held[2], MiB (64));
+  open_volume (&held[0]);
+  open_volume (&held[1]);
+  assert (verdict () == CLUSTER_INFO);
+  while (p->free * 5 > p->geometry.segments - p->first)
+    want (&held[0], 16);
+  assert (verdict () == CLUSTER_WARNING && says ("Pool a is 8"));
+  while (p->free > 20)
+    want (&held[0], 8);
+  assert (verdict () == CLUSTER_ERROR && says ("Pool a is 9"));
+  want (&held[0], 1000);
+  assert (p->free == POOL_LOG_SEGMENTS_MIN);
+  want (&held[1], 1);
+  assert (gots == 0);
+  message ();
+  e = add (&held[1], 3);
+  e->log = 1; /* of it one is for its log, and there is room for that */
+  say ();
+  assert (gots == 1 && p->free == POOL_LOG_SEGMENTS_MIN - 1);
+  open_volume (&held[2]);
+  assert (count_of (&held[2]) == 0);
+  message ();
+  e = add (&held[1], 1);
+  e->says = true;
+  e->said.waiting = 2;
+  say ();
+  live_on (12);
+  assert (says ("Writes to volume a/v1 have waited for space for 3 s."));
+  message ();
+  e = add (&held[1], 1);
+  e->says = true;
+  give (e, &held[0], p->first, 0); /* nonsense: no segment */
+  REFUSED ("run", cluster_session_volumes (engine, in, rig.session, &words));
+  message ();
+  e = add (&held[0], 0);
+  give (e, &held[0], p->first, 16);
+  e = add (&held[1], 8);
+  e->says = true;
+  say ();
+  assert (count_of (&held[1]) > VOLUME_WINDOW_MIN + 1);
+  assert (!says ("have waited for space"));
+}
+
+/* Little is left: one volume does not get all of it. */
+static void
+test_shares (void)
+{
+  begin ();
+  create (&held[0], MiB (64));
+  open_volume (&held[0]);
+  want (&held[0], 1000);
+  assert (gots == 1 &&
+          got[0].count ==
+            (array ()->pool->geometry.segments - array ()->pool->first -
+             VOLUME_WINDOW_MIN - POOL_LOG_SEGMENTS_MIN) /
+              4);
+}
+
+/* ---- Orders. ---- */
+
+static void
+scenario_orders (void)
+{
+  uint64_t order;
+
+  begin ();
+  create (&held[0], MiB (64));
+  create (&held[1], MiB (64));
+  /* No process has opened it: it is a record alone. */
+  DONE (cluster_volume_resize (engine, in, "a", "v1", MiB (80)));
+  assert (volume ("v1")->rec.size == MiB (80));
+  ASK (cluster_volume_delete (engine, in, "a", "v1"));
+  assert (rig.code == NULL || strcmp (rig.code, "unknown-volume") == 0);
+  assert (volume ("v1") == NULL);
+  open_volume (&held[0]);
+  made (&held[0], MiB (64));
+  /* Answered when it is carried out. */
+  rig.answered = false;
+  CALL (rig.asked = ++weftd.op,
+        cluster_volume_resize (engine, in, "a", "v0", MiB (100)));
+  if (volume ("v0")->order.number) {
+    assert (!rig.answered && volume ("v0")->rec.size == MiB (64));
+    order_done.number = volume ("v0")->order.number;
+    message ()->dones = 1;
+    order_done.error[0] = '\0';
+    say ();
+    assert (weftd.killed || volume ("v0")->rec.size == MiB (100));
+  }
+  rig.asked = 0;
+  /* Deleting: the state is stored, and ordered again. */
+  CALL (++weftd.op, cluster_volume_delete (engine, in, "a", "v0"));
+  if (volume ("v0")->rec.state !=
+      CLUSTER_VOLUME_DELETING) /* weftd died before */
+    CALL (++weftd.op, cluster_volume_delete (engine, in, "a", "v0"));
+  order = volume ("v0")->order.number;
+  assert (order && volume ("v0")->rec.state == CLUSTER_VOLUME_DELETING);
+  live_on (ORDER_MS / CLUSTER_TICK_MS + 2);
+  host_dies ();
+  assert (volume ("v0")->order.number > order);
+  memset (held[0].has, 0, sizeof held[0].has);
+  order_is_done (volume ("v0")->order.number, "");
+  assert (volume ("v0") == NULL);
+  assert (array ()->pool->free ==
+          array ()->pool->geometry.segments - array ()->pool->first);
+}
+
+static void
+test_orders (void)
+{
+  uint64_t order;
+
+  begin ();
+  create (&held[0], MiB (64));
+  open_volume (&held[0]);
+  made (&held[0], MiB (64));
+  /* The process refuses. */
+  for (int what = 0; what < 2; what++) {
+    rig.answered = false;
+    if (what == 0)
+      CALL (rig.asked = ++weftd.op,
+            cluster_volume_resize (engine, in, "a", "v0", MiB (100)));
+    else
+      CALL (rig.asked = ++weftd.op,
+            cluster_volume_delete (engine, in, "a", "v0"));
+    order = rig.asked;
+    assert (!rig.answered);
+    rig.asked = 0;
+    order_is_done (volume ("v0")->order.number, "2 clients are connected");
+    assert (volume ("v0")->order.number == 0 && order);
+    assert (volume ("v0")->rec.size == MiB (64));
+    assert (volume ("v0")->rec.state ==
+            (what == 0 ? CLUSTER_VOLUME_MADE : CLUSTER_VOLUME_TOLD));
+  }
+  /* Nobody answers in time; the order stays, and is not given twice. */
+  rig.answered = false;
+  CALL (rig.asked = ++weftd.op,
+        cluster_volume_resize (engine, in, "a", "v0", MiB (100)));
+  live_on (ORDER_MS / CLUSTER_TICK_MS - 1);
+  assert (!rig.answered);
+  live_on (2);
+  assert (rig.answered && strcmp (rig.code, "no-answer") == 0);
+  REFUSED ("busy", cluster_volume_resize (engine, in, "a", "v0", MiB (101)));
+  REFUSED ("busy", cluster_volume_delete (engine, in, "a", "v0"));
+  order_is_done (volume ("v0")->order.number, "");
+  assert (volume ("v0")->rec.size == MiB (100));
+  /* The process ends meanwhile. */
+  rig.answered = false;
+  CALL (rig.asked = ++weftd.op,
+        cluster_volume_resize (engine, in, "a", "v0", MiB (120)));
+  detach ();
+  assert (rig.answered && strcmp (rig.code, "no-holder") == 0);
+  REFUSED ("no-holder",
+           cluster_volume_resize (engine, in, "a", "v0", MiB (120)));
+  /* Without a process it is gone for people at once. */
+  DONE (cluster_volume_delete (engine, in, "a", "v0"));
+  assert (kind == CLUSTER_REPLY_VOLUME &&
+          volume ("v0")->rec.state == CLUSTER_VOLUME_DELETING);
+  REFUSED ("deleting",
+           cluster_volume_resize (engine, in, "a", "v0", MiB (120)));
+  attach (true);
+  REFUSED ("deleting",
+           cluster_volume_open (engine, in, rig.session, rig.instance, "v0"));
+  memset (held[0].has, 0, sizeof held[0].has);
+  order_is_done (volume ("v0")->order.number, "");
+  assert (volume ("v0") == NULL);
+}
+
+/* A heartbeat's poll is answered at once when there is an order. */
+static void
+test_told (void)
+{
+  struct cluster_session_heartbeat hb = { .wait_ms = 2000 };
+  uint64_t op;
+
+  begin ();
+  create (&held[0], MiB (64));
+  open_volume (&held[0]);
+  made (&held[0], MiB (64));
+  live_on (4);
+  hb.epoch = rig.epoch;
+  hb.volumes = rig.volumes;
+  snprintf (hb.instance, sizeof hb.instance, "%s", rig.instance);
+  CALL (op = rig.beat_op = ++weftd.op,
+        cluster_session_heartbeat (engine, in, rig.session, &hb));
+  assert (rig.beat_op == op);
+  CALL (++weftd.op, cluster_volume_resize (engine, in, "a", "v0", MiB (100)));
+  assert (rig.beat_op == 0);
+  /* The next one is held: it brings nothing new. */
+  CALL (op = rig.beat_op = ++weftd.op,
+        cluster_session_heartbeat (engine, in, rig.session, &hb));
+  assert (rig.beat_op == op);
+}
+
+/* ---- An old database. ---- */
+
+static void
+test_old_database (void)
+{
+  static struct weftd before;
+
+  for (int how = 0; how < 3; how++) {
+    begin ();
+    create (&held[0], MiB (64));
+    open_volume (&held[0]);
+    made (&held[0], MiB (64));
+    live_on (8);
+    before = weftd;
+    want (&held[0], 20);
+    want (&held[0], 20);
+    memcpy (weftd.store, before.store, sizeof weftd.store);
+    weftd.stored = before.stored;
+    restart ();
+    if (how == 0)
+      live_on (8); /* a heartbeat tells it */
+    else {
+      /* the next message does */
+      rig.attached = how == 2;
+      live_on (8);
+      message ();
+      add (&held[0], 16);
+      ASK (cluster_session_volumes (engine, in, rig.session, &words));
+      assert (strcmp (rig.code, "scanning") == 0);
+      rig.attached = true;
+    }
+    assert (array ()->rec.pool == CLUSTER_POOL_UNSCANNED);
+    assert (says ("may be older than pool a"));
+    ASK (cluster_volume_open (engine, in, rig.session, rig.instance, "v0"));
+    assert (strcmp (rig.code, "scanning") == 0);
+    REFUSED ("scanning",
+             cluster_volume_create (engine, in, "a", "v1", MiB (64)));
+    REFUSED ("scanning", cluster_volume_delete (engine, in, "a", "v0"));
+  }
+}
+
+/* ---- What is refused. ---- */
+
+static void
+test_refused (void)
+{
+  struct cluster_create create_small = { .pool = true };
+  struct cluster_preflight f;
+  struct cluster_service service = { .nodes = 1, .node = { "n1" } };
+  struct cluster_volume_words *e;
+  struct cluster_attach at = { .node = "host",
+                               .pid = 9,
+                               .by_admin = true,
+                               .writable = true,
+                               .instance = "other" };
+
+  /* A pool is attached in one way. */
+  begin ();
+  detach ();
+  REFUSED ("pool", cluster_attach (engine, in, "a", &at));
+  assert (strstr (rig.detail, "does not know pools"));
+  at.pools = true;
+  at.writable = false;
+  REFUSED ("pool", cluster_attach (engine, in, "a", &at));
+  assert (strstr (rig.detail, "mode rw"));
+  at.writable = at.leases = true;
+  REFUSED ("pool", cluster_attach (engine, in, "a", &at));
+  at.leases = false;
+  at.part = (struct cluster_part) { 0, MiB (1) };
+  REFUSED ("pool", cluster_attach (engine, in, "a", &at));
+  at.part.length = 0;
+  at.service = true;
+  REFUSED ("pool", cluster_attach (engine, in, "a", &at));
+  REFUSED ("pool", cluster_service_set (engine, in, "a", &service));
+  attach (true);
+
+  /* Sizes and names. */
+  REFUSED ("unknown-array",
+           cluster_volume_create (engine, in, "b", "v0", MiB (64)));
+  REFUSED ("size", cluster_volume_create (engine, in, "a", "v0", 0));
+  REFUSED ("size", cluster_volume_create (engine, in, "a", "v0", 1000));
+  REFUSED ("size", cluster_volume_create (engine, in, "a", "v0",
+                                          VOLUME_BYTES_MAX + 512));
+  assert (strstr (rig.detail, "64 TiB is the most"));
+  REFUSED ("size", cluster_volume_create (engine, in, "a", "v0", GiB (2)));
+  assert (strstr (rig.detail, "could never be filled"));
+  FLY (cluster_preflight_volume_create (engine, in, "a", "v0", GiB (2), &f));
+  assert (!f.allowed && strcmp (f.confirm, "a/v0") == 0);
+  FLY (cluster_preflight_volume_create (engine, in, "a", "v0", MiB (400), &f));
+  assert (f.allowed && f.lines_count == 0);
+  create (&held[0], MiB (400));
+  REFUSED ("exists", cluster_volume_create (engine, in, "a", "v0", MiB (64)));
+  FLY (cluster_preflight_volume_create (engine, in, "a", "v1", MiB (400), &f));
+  assert (f.allowed && f.lines_count == 1);
+  REFUSED ("unknown-volume",
+           cluster_volume_resize (engine, in, "a", "v1", MiB (500)));
+  REFUSED ("unknown-volume", cluster_volume_delete (engine, in, "a", "v1"));
+  REFUSED ("unknown-volume",
+           cluster_volume_open (engine, in, rig.session, rig.instance, "v1"));
+  REFUSED ("size", cluster_volume_resize (engine, in, "a", "v0", MiB (399)));
+  assert (strstr (rig.detail, "cannot shrink"));
+  REFUSED ("size", cluster_volume_resize (engine, in, "a", "v0", GiB (2)));
+  FLY (cluster_preflight_volume_resize (engine, in, "a", "v0", MiB (1), &f));
+  assert (!f.allowed);
+  FLY (cluster_preflight_volume_resize (engine, in, "a", "v0", MiB (401), &f));
+  assert (f.allowed);
+
+  /* Another process; clients. */
+  REFUSED ("other-instance",
+           cluster_volume_open (engine, in, rig.session, "who", "v0"));
+  open_volume (&held[0]);
+  message ();
+  e = add (&held[0], 0);
+  e->says = true;
+  e->said = (struct cluster_volume_said) { .made = true,
+                                           .size = MiB (400),
+                                           .clients = 2 };
+  say ();
+  REFUSED ("in-use", cluster_volume_delete (engine, in, "a", "v0"));
+  assert (strstr (rig.detail, "2 connected clients"));
+  FLY (cluster_preflight_volume_delete (engine, in, "a", "v0", &f));
+  assert (!f.allowed && f.lost_bytes == VOLUME_WINDOW_MIN * MiB (1));
+  FLY (cluster_preflight_delete (engine, in, "a", &f));
+  assert (!f.allowed && strstr (f.line[1], "its 1 volumes are lost"));
+
+  /* Nonsense in a message changes nothing. */
+  message ();
+  e = add (&held[0], 0);
+  add (&held[0], 1);
+  REFUSED ("twice", cluster_session_volumes (engine, in, rig.session, &words));
+  message ();
+  e = add (&held[0], 0);
+  e->give[e->give_count++] = (struct cluster_run) { 0, 1 };
+  REFUSED ("run", cluster_session_volumes (engine, in, rig.session, &words));
+  e->give[0] = (struct cluster_run) { array ()->pool->geometry.segments, 1 };
+  REFUSED ("run", cluster_session_volumes (engine, in, rig.session, &words));
+  e->give[0] = (struct cluster_run) { array ()->pool->first, UINT32_MAX };
+  REFUSED ("run", cluster_session_volumes (engine, in, rig.session, &words));
+  message ();
+  e = add (&held[0], 0);
+  e->says = true;
+  e->said = (struct cluster_volume_said) { .made = true, .size = 7 };
+  REFUSED ("size", cluster_session_volumes (engine, in, rig.session, &words));
+  /* Another volume's segments stay where they are; an unknown volume is passed over. */
+  create (&held[1], MiB (64));
+  open_volume (&held[1]);
+  message ();
+  e = add (&held[0], 0);
+  e->give[e->give_count++] = (struct cluster_run) { array ()->pool->first,
+                                                    2 * VOLUME_WINDOW_MIN };
+  memset (held[0].has, 0, sizeof held[0].has);
+  memset (entry[1].uuid, 0x77, 16);
+  words.volumes = 2;
+  entry[1].want = 4;
+  say ();
+  assert (volume ("v0")->segments == 0);
+  assert (volume ("v1")->segments == VOLUME_WINDOW_MIN);
+
+  /* The pool goes with all of its records. */
+  detach ();
+  DONE (cluster_array_delete (engine, in, "a"));
+  for (size_t i = 0; i < weftd.stored; i++)
+    assert (weftd.store[i].kind != CLUSTER_RECORD_VOLUME &&
+            weftd.store[i].kind != CLUSTER_RECORD_SPACE);
+
+  /* A plain array has no volumes, and a process that knows pools attaches it as such. */
+  begin_writing ();
+  REFUSED ("not-pool", cluster_volume_create (engine, in, "a", "v0", MiB (64)));
+  REFUSED ("not-pool",
+           cluster_volume_open (engine, in, rig.session, rig.instance, "v0"));
+  message ();
+  REFUSED ("not-pool",
+           cluster_session_volumes (engine, in, rig.session, &words));
+  detach ();
+  rig.pool = true;
+  attach (true);
+
+  /* It is too small, or its segments make no sense. */
+  rig_init ();
+  live_on (4);
+  create_small = create_of ("a", LAYOUT_RAIDX, 0, MEMBERS);
+  create_small.pool = true;
+  create_small.segment_bytes = MiB (64);
+  REFUSED ("pool", cluster_array_create (engine, in, &create_small));
+  create_small.segment_bytes = 1000;
+  REFUSED ("pool", cluster_array_create (engine, in, &create_small));
+}
+
+/* As many as there are roots. */
+static void
+test_many (void)
+{
+  char name[16];
+
+  begin ();
+  for (unsigned i = 0; i < array ()->pool->geometry.roots; i++) {
+    snprintf (name, sizeof name, "w%u", i);
+    DONE (cluster_volume_create (engine, in, "a", name, MiB (1)));
+  }
+  REFUSED ("too-many",
+           cluster_volume_create (engine, in, "a", "more", MiB (1)));
+  DONE (cluster_volume_delete (engine, in, "a", "w3"));
+  DONE (cluster_volume_create (engine, in, "a", "more", MiB (1)));
+  assert (volume ("more")->rec.root == 3);
+}
+
+int
+main (void)
+{
+  test_random_start ();
+  test_kills ("grants", scenario_grants);
+  test_kills ("orders", scenario_orders);
+  test_again ();
+  test_walk ();
+  test_full ();
+  test_shares ();
+  test_orders ();
+  test_told ();
+  test_old_database ();
+  test_refused ();
+  test_many ();
+  assert (last);
+  return 0;
+}
