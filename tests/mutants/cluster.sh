@@ -57,6 +57,8 @@ mutant two-writers test-cluster-attach cluster-attach.c \
     silent_ms'
 mutant any-node-says-that-it-has-ended test-cluster-attach cluster-candidates.c \
   'strcmp (attach->node, holder->rec.node) == 0' '1'
+mutant any-node-asks-again test-cluster-attach cluster-attach.c \
+  'strcmp (rec->node, attach->node) == 0 &&' ''
 mutant ended-holder-is-not-asked test-cluster-attach cluster-candidates.c \
   'holder->poll == NULL &&
           cluster_session_silent_ms (c, holder) >= CHALLENGE_MS)' '1)'

@@ -555,6 +555,47 @@ test_detach_joiner (void)
   UNTIL (whole ());
 }
 
+/* A process of another node names the instance of this one: it gets neither this one's
+ * session nor its place among those that wait.
+ */
+static void
+test_another_node_s_instance (void)
+{
+  healthy_with_reader ();
+  snprintf (other->instance, sizeof other->instance, "%s", reader->instance);
+  other->writable = false;
+  assert (strcmp (other->node, reader->node) != 0);
+  attach_until_granted (other);
+  assert (other->session != reader->session);
+  assert (strcmp (session (other)->rec.node, other->node) == 0);
+  assert (strcmp (session (reader)->rec.node, reader->node) == 0);
+
+  begin_array ();
+  snprintf (other->instance, sizeof other->instance, "%s", reader->instance);
+  other->writable = false;
+  host_attach (writer);
+  UNTIL (writer->attached);
+  writer->busy = true;
+  cut_off (3);
+  lost (writer, 3);
+  host_attach (reader);
+  live ();
+  assert (reader->op != 0);
+  host_attach (other);
+  live ();
+  assert (reader->op != 0 && other->op != 0);
+  writer->busy = false;
+  UNTIL (reader->attached && other->attached);
+  assert (other->session != reader->session);
+
+  /* The same process of this node asks again, and gets its own. */
+  detach (other);
+  come_again (other);
+  snprintf (other->node, sizeof other->node, "%s", reader->node);
+  attach_until_granted (other);
+  assert (other->session == reader->session);
+}
+
 int
 main (void)
 {
@@ -575,5 +616,6 @@ main (void)
   test_reader_comes ();
   test_evicted ();
   test_detach_joiner ();
+  test_another_node_s_instance ();
   return 0;
 }

@@ -179,6 +179,18 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
   return false;
 }
 
+/* Has the process that attaches this session, or waits for it?  Its instance alone proves
+ * nothing: any node may name it.
+ */
+static bool
+is_own (const struct cluster_session_record *rec,
+        const struct cluster_attach *attach)
+{
+  return rec->writable == attach->writable &&
+         strcmp (rec->node, attach->node) == 0 &&
+         strcmp (rec->instance, attach->instance) == 0;
+}
+
 /* A host that did not hear the answer asks again: it gets the same one. */
 static bool
 attach_again (struct cluster *c, uint64_t op, struct cluster_array *a,
@@ -188,8 +200,7 @@ attach_again (struct cluster *c, uint64_t op, struct cluster_array *a,
   struct waiting *w;
 
   TAILQ_FOREACH_SAFE (s, &a->sessions, array_link, next)
-    if (s->rec.writable == attach->writable &&
-        strcmp (s->rec.instance, attach->instance) == 0) {
+    if (is_own (&s->rec, attach)) {
       if (passed_over (c, a, s, s->epoch)) {
         cluster_session_end (c, s, "its process has attached again");
         continue;
@@ -203,9 +214,7 @@ attach_again (struct cluster *c, uint64_t op, struct cluster_array *a,
       return true;
     }
   TAILQ_FOREACH (w, &c->waitings, link)
-    if (w->kind == WAIT_ATTACH && w->array == a &&
-        w->grant->writable == attach->writable &&
-        strcmp (w->grant->instance, attach->instance) == 0) {
+    if (w->kind == WAIT_ATTACH && w->array == a && is_own (w->grant, attach)) {
       cluster_step_refuse (c, w->op, CLUSTER_CONFLICT, "superseded",
                            "the same process has asked again");
       w->op = op;
