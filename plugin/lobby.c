@@ -73,9 +73,10 @@ struct caller {
   TAILQ_ENTRY (caller) link; /* of `waiting` or `inside` */
   struct origin origin;
   struct share share; /* in `places` while it is inside */
-  uint64_t since_ms;
-  int fd;        /* -1: not found */
-  unsigned look; /* of longest_waiting_of_most: its origin is counted */
+  uint64_t since_ms;  /* it has connected, and then the time inside is added */
+  uint64_t inside_ms; /* since when it is inside */
+  int fd;             /* -1: not found */
+  unsigned look;      /* of longest_waiting_of_most: its origin is counted */
   enum { NOWHERE, WAITS, INSIDE } state;
 };
 TAILQ_HEAD (callers, caller);
@@ -312,12 +313,19 @@ take_out (struct caller *c)
   c->state = NOWHERE;
 }
 
+/* The list is in order of since_ms, also when a client comes back. */
 static void
 let_wait (struct caller *c)
 {
+  struct caller *before = TAILQ_LAST (&waiting, callers);
+
+  while (before && before->since_ms > c->since_ms)
+    before = TAILQ_PREV (before, callers, link);
   c->state = WAITS;
-  c->since_ms = clock_ms ();
-  TAILQ_INSERT_TAIL (&waiting, c, link);
+  if (before)
+    TAILQ_INSERT_AFTER (&waiting, before, c, link);
+  else
+    TAILQ_INSERT_HEAD (&waiting, c, link);
   waiting_count++;
 }
 
@@ -444,6 +452,7 @@ lobby_enter (const struct sockaddr_storage *peer, socklen_t bytes)
   if (c->fd == -1)
     return;
   pthread_mutex_lock (&lock);
+  c->since_ms = clock_ms ();
   let_wait (c);
   if (count_of (&c->origin, &waiting) > (waiting_max + 1) / 2)
     goes = longest_waiting_of (&c->origin);
@@ -459,6 +468,7 @@ put_in (struct caller *c)
 {
   take_out (c);
   c->state = INSIDE;
+  c->inside_ms = clock_ms ();
   TAILQ_INSERT_TAIL (&inside, c, link);
   shares_add (&places, &c->share);
 }
@@ -566,6 +576,7 @@ lobby_return (void)
   pthread_mutex_lock (&lock);
   if (c->state == INSIDE) {
     take_out (c);
+    c->since_ms += clock_ms () - c->inside_ms;
     if (c->fd != -1)
       let_wait (c);
   }

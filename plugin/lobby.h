@@ -21,7 +21,7 @@
 
 #include "base/shares.h"
 
-/* So long it may take to open an export. */
+/* So long it may take to open an export, with all attempts that are refused. */
 #define LOBBY_OPEN_MS 10000
 
 /* At most so many wait, of one address half of them; and so many have one open, of one
@@ -66,7 +66,9 @@ int lobby_leave (const char *node);
  */
 int lobby_settle (uint64_t session, bool reads);
 
-/* It has closed it again, and may open another one. */
+/* It has closed it again, or was refused, and may open another one, in the time that is
+ * left.
+ */
 void lobby_return (void);
 
 /* The connection of this thread, until it ends; NULL: it is not known. */

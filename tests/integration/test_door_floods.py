@@ -227,8 +227,9 @@ def test_from_very_many_addresses(cluster):
 
 def test_time_to_open(cluster):
     """The time-outs of a silent client, of one that begins and goes no further, and of one
-    that asks about an export, which opens it, and closes it with the next option.  An admitted
-    client may be silent."""
+    that asks about an export, which opens it, and closes it with the next option; and of one
+    that asks a member every second for an export that it is refused.  An admitted client may be
+    silent."""
     c = cluster(members=2, layout="raid-1", size="61M")
     h = nbd.NBD()
     h.connect_uri(c.nbd)
@@ -237,15 +238,28 @@ def test_time_to_open(cluster):
     waiting = [silent(place(c.nbd), data=data) for data in (
         b"", flags, flags + b"IHAVEOPT", flags + option(3),
         flags + option(6, bytes(6)) + option(3))]
+    go = option(7, (1).to_bytes(4, "big") + b"x" + bytes(2))
+    asks = silent(place(c.members[0]["uri"]), data=flags)
+    waiting.append(asks)
+    refused = 0
     while waiting:
-        for s in select.select(waiting, [], [], 30)[0]:
-            if not s.recv(4096):
+        if watch.seconds() > refused:
+            with contextlib.suppress(OSError):
+                asks.sendall(go)
+            refused += 1
+        for s in select.select(waiting, [], [], 1)[0]:
+            try:
+                gone = not s.recv(4096)
+            except ConnectionResetError:
+                gone = True
+            if gone:
                 took[s] = time.monotonic() - watch.begin, watch.seconds()
                 waiting.remove(s)
                 s.close()
     print(sorted(took.values()))
     assert all(OPEN_S - 0.1 <= by_clock and seconds < OPEN_S + 5
                for by_clock, seconds in took.values())
+    assert refused > 5
     assert len(h.pread(4096, 0)) == 4096
     h.shutdown()
 

@@ -31,7 +31,11 @@ mutant guest-waits-for-ever test-lobby lobby.c \
 mutant guest-has-no-time test-lobby lobby.c \
   'now_ms >= c->since_ms + LOBBY_OPEN_MS' 'now_ms >= c->since_ms'
 mutant time-goes-on-while-inside test-lobby lobby.c \
-  'c->since_ms = clock_ms ();' 'c->since_ms = c->since_ms ? c->since_ms : clock_ms ();'
+  'c->since_ms += clock_ms () - c->inside_ms;' ';'
+mutant refused-guest-has-its-time-anew test-lobby lobby.c \
+  'c->since_ms += clock_ms () - c->inside_ms;' 'c->since_ms = clock_ms ();'
+mutant refused-guest-is-the-last test-lobby lobby.c \
+  'before && before->since_ms > c->since_ms' '0'
 mutant who-has-gone-waits-still test-lobby lobby.c 'waiting_count--;' ';'
 mutant who-has-gone-keeps-a-descriptor test-lobby lobby.c \
   'if (c->fd != -1)

@@ -434,27 +434,53 @@ test_sockets (bool ours)
   all_go ();
 }
 
-/* A client may take this long to open an export; the time begins again with the next
- * export. */
+/* A client may take this long to open an export; the time stands still while it has one
+ * open.
+ */
 static void
 test_time (void)
 {
-  uint64_t begin = clock_ms (), again;
+  uint64_t begin = clock_ms (), entering_ms;
   struct guest *waits, *is_in, *was_in;
 
   waits = comes (1);
   is_in = comes (1);
   was_in = comes (2);
   assert (ask (is_in, 'l') && ask (was_in, 'l'));
+  entering_ms = clock_ms () - begin;
   lobby_sweep (begin + LOBBY_OPEN_MS - 1);
   assert (staying () == 3);
-  usleep (20000);
-  again = clock_ms ();
+  while (clock_ms () <= begin + 2 * entering_ms)
+    usleep (1000);
+  begin = clock_ms ();
   assert (ask (was_in, 'r'));
-  lobby_sweep (again + LOBBY_OPEN_MS - 1);
+  lobby_sweep (begin - entering_ms + LOBBY_OPEN_MS - 1);
   assert (!stays (waits) && stays (is_in) && stays (was_in));
   lobby_sweep (clock_ms () + LOBBY_OPEN_MS);
   assert (stays (is_in) && !stays (was_in));
+  all_go ();
+}
+
+/* A refused attempt to open an export gives no further time, and no place behind those
+ * that have come since.
+ */
+static void
+test_time_of_the_refused (void)
+{
+  uint64_t here, asks, refused;
+  struct guest *first, *later;
+
+  first = comes (1);
+  here = clock_ms ();
+  usleep (20000);
+  later = comes (2);
+  asks = clock_ms ();
+  assert (ask (first, 'l') && ask (first, 'r'));
+  refused = clock_ms ();
+  lobby_sweep (here + LOBBY_OPEN_MS + refused - asks);
+  assert (!stays (first));
+  /* Where the machine is slow, the time of both may be over. */
+  assert (stays (later) || refused - asks >= 20);
   all_go ();
 }
 
@@ -650,6 +676,7 @@ main (void)
     test_sockets (true);
     test_sockets (false);
     test_time ();
+    test_time_of_the_refused ();
     test_inside ();
     test_unix ();
     test_network ();
