@@ -247,7 +247,7 @@ get_map (struct map *m, const json_t *json, const struct why *why)
                     why) ||
       !get_integer (json, "n", 1, GROUP_MEMBERS_MAX, &n, why) ||
       !get_integer (json, "groups", 1, ARRAY_GROUPS_MAX, &groups, why) ||
-      !get_integer (json, "epoch", 0, INT64_MAX, &m->epoch, why) ||
+      !get_integer (json, "epoch", 0, EPOCH_MAX, &m->epoch, why) ||
       !get_integer (json, "round", 0, EPOCH_MAX, &m->round, why) ||
       !get_integer (json, "member_bytes", 1, MEMBER_DATA_BYTES_MAX,
                     &m->member_bytes, why) ||

@@ -42,6 +42,11 @@ take_answer (struct control *c, const json_t *reply)
   c->held = json_is_true (json_object_get (reply, "hold"));
   c->declared = !json_is_true (json_object_get (leases, "declare"));
   m = map_from_json (json_object_get (reply, "map"), why, sizeof why);
+  if (m && m->epoch == 0) {
+    snprintf (why, sizeof why, "it has no epoch");
+    map_free (m);
+    m = NULL;
+  }
   if (m == NULL) {
     nbdkit_error ("array %s: weftd's map is not usable: %s", params.array, why);
     return NULL;

@@ -140,17 +140,26 @@ control_words_report (struct control *c, const struct host_action *a)
 
 /*----- What is answered -----*/
 
+/* 0: it is missing or invalid. */
+static uint64_t
+read_epoch (const json_t *json)
+{
+  json_int_t n = json_integer_value (json_object_get (json, "epoch"));
+
+  return n > 0 && n <= (json_int_t) EPOCH_MAX ? (uint64_t) n : 0;
+}
+
 /* {"epoch", "states"}: false when they are missing or invalid. */
 static bool
 read_states (const json_t *json, unsigned members, uint64_t *epoch,
              enum member_state states[])
 {
   const json_t *list = json_object_get (json, "states");
-  json_int_t n = json_integer_value (json_object_get (json, "epoch"));
+  uint64_t n = read_epoch (json);
   const char *name;
   int state;
 
-  if (n <= 0 || json_array_size (list) != members)
+  if (n == 0 || json_array_size (list) != members)
     return false;
   for (unsigned i = 0; i < members; i++) {
     name = json_string_value (json_array_get (list, i));
@@ -213,7 +222,7 @@ control_words_read (const struct control *c, int status, const json_t *reply,
     return;
   /* `true` stands for the states of the epoch in which this process works. */
   if (json_is_true (json_object_get (reply, "states")))
-    epoch = json_integer_value (json_object_get (reply, "epoch"));
+    epoch = read_epoch (reply);
   else if (read_states (reply, members, &epoch, v->states))
     v->epoch = epoch;
   else

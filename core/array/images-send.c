@@ -159,7 +159,7 @@ make_write (struct images *b, struct image_run *run)
 static bool
 make_batch (struct images *b, struct image_run *run)
 {
-  struct batch_record records[BATCH_RECORDS_MAX], *r = records - 1;
+  struct batch_record records[BATCH_RECORDS_MAX], *r = records;
   struct image *e, *last = NULL;
   unsigned count = 0;
   size_t at;

@@ -65,6 +65,20 @@ def test_units_never_give_up(unit):
         assert not [line for line in head if line.startswith("Condition")]
 
 
+def test_libraries_are_up_to_date():
+    """Each library of another folder is brought up to date before a program is linked to it."""
+    folders = [p for p in walk() if p.name == "Makefile.am" and p.parent != SOURCE]
+    used = {lib for p in folders
+            for lib in re.findall(r"\$\(top_builddir\)/[\w/]+\.la", p.read_text())}
+    rules = (SOURCE / "common-rules.mk").read_text()
+    made = dict(re.findall(r"^(\w+) = (\$\(top_builddir\)/[\w/]+\.la)$", rules, re.M))
+    assert len(used) >= 4 and used <= set(made.values())
+    targets = re.search(r"^(.*): always\n\t@cd \$\(@D\) && \$\(MAKE\)", rules, re.M)[1]
+    assert set(targets.split()) == {f"$({name})" for name in made}
+    for p in folders:
+        assert "include $(top_srcdir)/common-rules.mk" in p.read_text(), p
+
+
 def refusals(name):
     """The codes by which this file of the cluster engine refuses."""
     text = (SOURCE / "core/cluster/inputs" / name).read_text()

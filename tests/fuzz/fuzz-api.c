@@ -252,10 +252,28 @@ translate (struct mg_connection *conn, char bearer[AUTH_SECRET_BYTES + 8])
   }
 }
 
+/* A number that another text of the headers hardly has. */
+static uint64_t
+headers_sum (const struct mg_connection *conn)
+{
+  uint64_t sum = 0;
+
+  for (int i = 0; i < conn->info.num_headers; i++) {
+    const struct mg_header *h = &conn->info.http_headers[i];
+
+    for (const char *c = h->name; *c; c++)
+      sum = 31 * sum + (uint8_t) *c;
+    for (const char *c = h->value; *c; c++)
+      sum = 31 * sum + (uint8_t) *c;
+  }
+  return sum;
+}
+
 static void
 serve (struct mg_connection *conn, char *text, size_t size)
 {
   char bearer[AUTH_SECRET_BYTES + 8];
+  uint64_t sum;
 
   fuzz_request (conn, text, size);
   conn->info.user_data = &server;
@@ -264,7 +282,10 @@ serve (struct mg_connection *conn, char *text, size_t size)
     conn->writes_left = 1; /* the client does not stay to the end */
   translate (conn, bearer);
   fuzz_request_lay_out (conn);
+  sum = headers_sum (conn);
   begin_request (conn);
+  /* Members may have made requests of their own meanwhile (members_tick). */
+  assert (headers_sum (conn) == sum);
   end_connection (conn);
 }
 

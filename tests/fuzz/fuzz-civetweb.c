@@ -12,6 +12,9 @@
 /* civetweb's limit (http.c). */
 #define HEADERS_MAX 64
 
+/* The one receive buffer here; of http.c's max_request_size. */
+static char head[8192];
+
 /* The end of a line, which becomes the end of a text; the next one begins behind. */
 static char *
 end_line (char *text, char *end)
@@ -64,10 +67,12 @@ fuzz_request (struct mg_connection *conn, char *text, size_t size)
 void
 fuzz_request_lay_out (struct mg_connection *conn)
 {
-  static char head[8192]; /* of http.c's max_request_size */
   struct mg_request_info *info = &conn->info;
   char *at, *end = head + sizeof head - 3;
 
+  conn->outer = malloc (sizeof head);
+  assert (conn->outer);
+  memcpy (conn->outer, head, sizeof head);
   /* civetweb knows no long method. */
   snprintf (head, 64, "%s", info->request_method);
   at = head + strlen (head) + 1;
@@ -96,6 +101,10 @@ fuzz_request_end (struct mg_connection *conn)
 {
   free (conn->answer);
   conn->answer = NULL;
+  if (conn->outer)
+    memcpy (head, conn->outer, sizeof head);
+  free (conn->outer);
+  conn->outer = NULL;
 }
 
 int

@@ -17,6 +17,8 @@ struct mg_connection {
   size_t body_left;
   size_t writes_left; /* then the client is gone */
   void *data;
+  void *
+    outer; /* the head of the request within which this one is made, or of none */
 
   char *answer; /* of answer_bytes, and a NUL */
   size_t answer_bytes;
@@ -27,7 +29,8 @@ struct mg_connection {
  */
 void fuzz_request (struct mg_connection *conn, char *text, size_t size);
 /* Put the method, the version and the headers where civetweb has them: in one buffer, with
- * NULs in the place of most line ends.
+ * NULs in the place of most line ends.  A request may be made within another one, whose
+ * head is back in that buffer at the end.
  */
 void fuzz_request_lay_out (struct mg_connection *conn);
 void fuzz_request_end (struct mg_connection *conn);

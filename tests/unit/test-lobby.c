@@ -434,8 +434,8 @@ test_sockets (bool ours)
   all_go ();
 }
 
-/* A client may take this long to open an export; the time stands still while it has one
- * open.
+/* A client may take this long to open an export; the time that it has one open does not
+ * count.
  */
 static void
 test_time (void)
