@@ -31,15 +31,21 @@ withholds (const struct member_role *m)
          m->withheld.until > sim_now;
 }
 
+/* What it goes on to say.  While its disk has no place it withholds nothing, so the disk may
+ * have confirmed a later epoch since.
+ */
+static uint64_t
+said (const struct member_role *m)
+{
+  return m->withheld.epochs ? m->disk->told_min_epoch : m->withheld.over;
+}
+
 void
 withheld_words (const struct member_role *m, struct cluster_disk_heartbeat *hb)
 {
   if (!withholds (m) || !hb->has_place)
     return;
-  if (m->withheld.epochs)
-    hb->min_epoch = m->withheld.said;
-  else
-    hb->over = m->withheld.said;
+  *(m->withheld.epochs ? &hb->min_epoch : &hb->over) = said (m);
 }
 
 void
@@ -49,7 +55,7 @@ withheld_told (struct member_role *m, const struct answer *a)
                    : a->over_count    ? a->over[a->over_count - 1].number
                                       : 0;
 
-  if (!withholds (m) || asked <= m->withheld.said)
+  if (!withholds (m) || asked <= said (m))
     m->withheld.asked_at = 0; /* a fence may have done what was asked */
   else if (m->withheld.asked_at == 0)
     m->withheld.asked_at = sim_now;
@@ -84,9 +90,7 @@ withhold (struct member_role *m, bool epochs, uint64_t ns)
     return;
   m->withheld = (struct withheld) { .life = m->proc.life,
                                     .epochs = epochs,
-                                    .said = epochs
-                                              ? m->disk->told_min_epoch
-                                              : member_over_done (m->engine),
+                                    .over = member_over_done (m->engine),
                                     .until = sim_now + ns };
   counters.withheld++;
   TRACE (&m->proc, "withholds its word about %s for %" PRIu64 " ms",

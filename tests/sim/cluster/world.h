@@ -420,7 +420,7 @@ struct join;      /* puller.c */
 struct withheld { /* withheld.c */
   uint64_t life;  /* of the process that withholds it; 0: none does */
   bool epochs;    /* that it refuses former epochs, or else ended sessions */
-  uint64_t said;  /* its last word, which it keeps sending */
+  uint64_t over;  /* the last end of a session that it goes on to confirm */
   uint64_t until, asked_at, calm_at;
 };
 struct member_role {
