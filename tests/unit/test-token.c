@@ -101,7 +101,7 @@ test_forged (void)
 {
   struct token t = random_token ();
   uint8_t key[KEY_BYTES];
-  char text[TOKEN_BYTES_MAX + 1], bent[2 * TOKEN_BYTES_MAX];
+  char text[TOKEN_BYTES_MAX + 1], bent[2 * TOKEN_BYTES_MAX + 1];
   size_t n;
 
   test_random_bytes (key, sizeof key);
