@@ -23,7 +23,7 @@ from copies import check_copies, model_of
 from filterdisk import OVER_NBDKIT, filterdisks
 from fiojob import Fio, fio
 from nbdclient import connected
-from wefttest import Stopwatch, eventually, run
+from wefttest import Stopwatch, eventually, picked, run
 
 UNIT = 64 << 10
 
@@ -135,7 +135,7 @@ def test_without_redundancy(cluster):
     assert Pending(c.nbd).read(4 * UNIT, 0).result() == b"kept" * UNIT
 
 
-@pytest.mark.parametrize("layout,count", [("raid-x", 4), ("raid-10", 4)])
+@pytest.mark.parametrize("layout,count", picked([("raid-x", 4), ("raid-10", 4)]))
 def test_stopped(cluster, seed, layout, count):
     c = cluster(layout=layout, members=count, unit=UNIT, size="64M",
                 io_timeout=2000)
