@@ -61,6 +61,7 @@ DOUBTS = {
     "it was not surely in-sync when": "an import's disk was replaced",
     "they may have gone on without": "missing members may have continued",
     "which is given up, knows epoch": "missing members may have continued",
+    "was restored though this was doubtful": "an array is being restored",
     "was imported though this was doubtful": "missing members may have continued",
     "is not to be trusted: weftctl node revoke %s shuts": "a member, or a writer, knows more",
     "if weftd's database is an older copy": "a member, or a writer, knows more",

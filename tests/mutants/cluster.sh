@@ -1105,10 +1105,19 @@ mutant member-with-errors-is-given-back test-cluster-part cluster-lost.c \
 mutant restore-takes-old-copies test-cluster-restore cluster-restore.c \
   'plan->old[m] = f->hb.round + 2 <= f->ahead;' 'plan->old[m] = false;'
 mutant restore-rebuilds-what-has-confirmed test-cluster-restore cluster-restore.c \
-  '!cluster_import_plan_knows (&f->hb, plan->states_epoch);' \
-  'f->hb.states_epoch < plan->states_epoch;'
+  'return cluster_import_plan_knows (&f->hb, plan->states_epoch) ||' \
+  'return f->hb.states_epoch == plan->states_epoch ||'
 mutant restore-takes-what-is-late test-cluster-restore cluster-restore.c \
-  '!cluster_import_plan_knows (&f->hb, plan->states_epoch);' 'false;'
+  'late[m] = !is_current (a, plan, f);' 'late[m] = false;'
+mutant restore-doubts-the-disks-of-its-epoch test-cluster-restore \
+  cluster-restore.c '(plan->states_epoch == a->rec.epoch &&' '(0 &&'
+mutant restore-goes-on-without-the-successor test-cluster-restore \
+  cluster-restore.c 'if (any && layout_loss (&a->layout, others, NULL) == 0)' 'if (0)'
+mutant restore-ignores-what-is-given-up test-cluster-restore cluster-restore.c \
+  'if (f && (f->hb.states_epoch > plan->states_epoch ||' \
+  'if (0 && (f->hb.states_epoch > plan->states_epoch ||'
+mutant restore-loses-without-a-word test-cluster-restore cluster-restore.c \
+  'plan->old, &m) && !accepted)' 'plan->old, &m) && order == NULL)'
 mutant restore-numbers-below-members "sim-cluster-restores test-cluster-restore" cluster-restore.c \
   'plan->epoch + RESTORE_EPOCHS' 'r->epoch + 1'
 mutant restore-lets-sessions-go-on "sim-cluster-restores test-cluster-restore" cluster-restore.c \

@@ -436,6 +436,21 @@ restored_with_an_old_copy_of_the_last (void)
 }
 
 static bool
+restored_without_who_went_on (void)
+{
+  begin_array_of (LAYOUT_RAID1, 2);
+  stop (0);
+  restore ();
+  import = (struct cluster_import) { .name = "a", .without = { true } };
+  memcpy (import.array, array ()->rec.uuid, 16);
+  live_on (40);
+  REFUSED ("restoring", cluster_array_restore (engine, in, &import));
+  import.accept_loss = true;
+  DONE (cluster_array_restore (engine, in, &import));
+  return state (0) == MEMBER_OUT;
+}
+
+static bool
 what_cannot_be (void)
 {
   begin_array ();
@@ -540,6 +555,8 @@ static const struct {
     "one node alone has seen rounds", NULL },
   { restored_without_a_member, CLUSTER_ERROR, "is frozen",
     "an array is being restored", NULL },
+  { restored_without_who_went_on, CLUSTER_WARNING, "is degraded",
+    "an array is being restored", "was restored though this was doubtful" },
   { restored_with_an_old_copy, CLUSTER_WARNING, "is degraded",
     "an in-sync member's disk is an old copy", "is an old copy of member" },
   { restored_with_an_old_copy_of_the_last, CLUSTER_ERROR,

@@ -386,6 +386,9 @@ test_last_old (void)
   order.without[0] = true;
   REFUSED ("restoring", cluster_array_restore (engine, in, &order));
   order.without[0] = false;
+  REFUSED ("restoring", cluster_array_restore (engine, in, &order));
+  assert (strstr (rig.detail, "--accept-loss"));
+  order.accept_loss = true;
   assert (flown (&order) == NULL && array ()->rec.restoring);
   assert (flown_says ("The disk of member 1 is an old copy") &&
           flown_says ("flushed data is lost"));
@@ -422,6 +425,132 @@ test_given_up (void)
   rig.attached = false;
   rebuilt_in_full (1);
   works ();
+}
+
+/* Member 1 was replaced by disk 4, which went on alone, and is not there; its former disk is
+ * there again.
+ */
+static void
+test_successor_is_missing (void)
+{
+  struct cluster_import order = { .name = "a" };
+
+  begin_array_of (LAYOUT_RAID1, 2);
+  make_backup ();
+  memcpy (order.array, array ()->rec.uuid, 16);
+  attach (true);
+  die (1);
+  DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[4].uuid, false));
+  UNTIL (whole () && on (1, 4));
+  live_on (8);
+  die (0);
+  rig.disk[4].round = rig.round = 9;
+  live_on (8);
+  rig.attached = false;
+  rig.disk[4].dead = true;
+  start_again (0);
+  start_again (1);
+  put_back (true);
+  live_on (80);
+  assert (array ()->rec.restoring && says ("they may have gone on"));
+  order.without[1] = true;
+  REFUSED ("restoring", cluster_array_restore (engine, in, &order));
+  rig.disk[4].dead = false;
+  UNTIL (!array ()->rec.restoring);
+  assert (on (1, 4) && state (0) == MEMBER_OUT && state (1) == MEMBER_IN_SYNC);
+  works ();
+}
+
+/* The backup is of the newest epoch, of which no disk has heard: it names their disks. */
+static void
+test_backup_is_newest (void)
+{
+  begin_array_of (LAYOUT_RAID1, 2);
+  live_on (8);
+  make_backup ();
+  for (unsigned m = 0; m < 2; m++) {
+    rig.disk[m].states_epoch = array ()->rec.epoch - 1;
+    rig.disk[m].min_epoch = rig.disk[m].states_epoch;
+  }
+  restore ();
+  assert (state (0) == MEMBER_IN_SYNC && state (1) == MEMBER_IN_SYNC);
+  works ();
+}
+
+/* Member 0 went on alone, and is not there.  An order to do without it is refused unless it
+ * accepts the loss; and if the disk comes after all, it is left as it is.
+ */
+static void
+test_missing_went_on (void)
+{
+  struct cluster_import order = { .name = "a" };
+  struct fake_disk before;
+  uint64_t epoch;
+
+  begin_array_of (LAYOUT_RAID1, 2);
+  make_backup ();
+  memcpy (order.array, array ()->rec.uuid, 16);
+  attach (true);
+  live_on (8);
+  before = rig.disk[1];
+  die (1);
+  rig.disk[1] = before; /* it has not heard that */
+  rig.disk[1].dead = true;
+  rig.disk[0].round = rig.round = 9;
+  UNTIL (rig.disk[0].states_epoch > rig.disk[1].states_epoch);
+  epoch = rig.disk[0].states_epoch;
+  rig.attached = false;
+  rig.disk[0].dead = true;
+  start_again (1);
+  put_back (true);
+  live_on (80);
+  assert (array ()->rec.restoring);
+  order.without[0] = true;
+  REFUSED ("restoring", cluster_array_restore (engine, in, &order));
+  assert (strstr (rig.detail, "they may have gone on"));
+  order.accept_loss = true;
+  assert (flown (&order) == NULL && flown_says ("they may have gone on"));
+  DONE (cluster_array_restore (engine, in, &order));
+  assert (strstr (rig.log, "though this was doubtful"));
+  assert (state (0) == MEMBER_OUT && state (1) == MEMBER_IN_SYNC);
+  rig.disk[0].dead = false;
+  live_on (80);
+  assert (rig.disk[0].refused && strcmp (rig.disk[0].refused, "newer") == 0);
+  assert (rig.disk[0].states_epoch == epoch && state (0) == MEMBER_OUT);
+  assert (says ("may have data that no other disk has"));
+}
+
+/* Member 0 is given up, is heard, and knows of an epoch that no other knows. */
+static void
+test_given_up_knows_more (void)
+{
+  struct cluster_import order = { .name = "a" };
+  struct fake_disk before[4];
+
+  begin_array_of (LAYOUT_RAID10, 4);
+  make_backup ();
+  memcpy (order.array, array ()->rec.uuid, 16);
+  attach (true);
+  live_on (8);
+  memcpy (before, rig.disk, sizeof before);
+  die (2);
+  UNTIL (rig.disk[0].states_epoch > before[1].states_epoch);
+  rig.disk[1] = before[1]; /* they have not heard that */
+  rig.disk[2] = before[2];
+  start_again (1);
+  rig.attached = false;
+  rig.disk[3].dead = true;
+  start_again (2);
+  put_back (true);
+  live_on (80);
+  assert (array ()->rec.restoring && says ("member 3 is in-sync"));
+  order.without[0] = order.without[3] = true;
+  REFUSED ("restoring", cluster_array_restore (engine, in, &order));
+  assert (strstr (rig.detail, "member 0, which is given up, knows epoch"));
+  order.accept_loss = true;
+  assert (flown (&order) == NULL && flown_says ("which is given up, knows"));
+  DONE (cluster_array_restore (engine, in, &order));
+  assert (strstr (rig.log, "though this was doubtful"));
 }
 
 /* A disk that the backup does not know says alone that there is a later epoch: one node
@@ -587,6 +716,10 @@ main (void)
   test_confirmed_only ();
   test_last_old ();
   test_given_up ();
+  test_successor_is_missing ();
+  test_backup_is_newest ();
+  test_missing_went_on ();
+  test_given_up_knows_more ();
   test_stranger ();
   test_other_arrays ();
   test_moved ();

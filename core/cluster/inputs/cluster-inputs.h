@@ -196,6 +196,12 @@ bool cluster_restore_refused (struct cluster *c, uint64_t op,
                               const struct cluster_import *order,
                               bool out[ARRAY_MEMBERS_MAX],
                               bool old[ARRAY_MEMBERS_MAX]);
+/* If it is not refused: a doubt whose loss it accepts.  Begin with *next = 0; false: there is
+ * none left.
+ */
+bool cluster_restore_doubts (const struct cluster *c,
+                             const struct cluster_import *order, unsigned *next,
+                             char *text, size_t size);
 /* At the start: the database is a backup that was put in place. */
 void cluster_restore_begin (struct cluster *c, const struct cluster_input *in);
 /* Restore each array of which enough members were heard. */

@@ -26,6 +26,10 @@
  * copy only if another member had said a higher round by two before this disk spoke, and
  * nothing is decided before each disk has spoken after all others.
  *
+ * Missing members may have gone on without the others.  If these had a copy of everything
+ * together, the array waits for their disks, as an import does (cluster-import-plan.c), or
+ * until an administrator accepts the loss.
+ *
  * A single node's report about epochs is checked, for disks that the backup
  * does not know: a disk of another node, or a disk in the backup, must confirm
  * it.
@@ -45,6 +49,7 @@
 
 struct plan {
   const struct cluster_foreign *found[ARRAY_MEMBERS_MAX];
+  const struct cluster_foreign *given_up[ARRAY_MEMBERS_MAX];
   uint8_t states[ARRAY_MEMBERS_MAX]; /* the newest */
   uint64_t states_epoch;             /* of which epoch they are */
   uint64_t epoch, generation;        /* the highest that was seen at all */
@@ -159,8 +164,11 @@ find_waits (const struct cluster *c, const struct cluster_array *a,
     plan->epoch = highest (plan->epoch,
                            highest (f->hb.min_epoch, f->hb.states_epoch));
     plan->generation = highest (plan->generation, f->hb.generation);
-    if (order && order->without[f->hb.position])
+    if (order && order->without[f->hb.position]) {
+      if (is_better (f, plan->given_up[f->hb.position]))
+        plan->given_up[f->hb.position] = f;
       continue;
+    }
     if (f->hb.states_epoch > plan->states_epoch) {
       plan->states_epoch = f->hb.states_epoch;
       memcpy (plan->states, f->hb.states, a->layout.members);
@@ -270,6 +278,67 @@ leave_out (const struct cluster_array *a, struct plan *plan, const bool which[],
   return any;
 }
 
+/* Is this surely the disk of the place in the newest states?  The backup names the disks of
+ * its own epoch.
+ */
+static bool
+is_current (const struct cluster_array *a, const struct plan *plan,
+            const struct cluster_foreign *f)
+{
+  return cluster_import_plan_knows (&f->hb, plan->states_epoch) ||
+         (plan->states_epoch == a->rec.epoch &&
+          cluster_uuid_equal (f->hb.uuid, a->rec.member[f->hb.position].disk));
+}
+
+/* The doubts that an administrator can accept; false: there are no more from *next on. */
+static bool
+doubts (const struct cluster_array *a, const struct plan *plan, unsigned *next,
+        char *text, size_t size)
+{
+  bool others[ARRAY_MEMBERS_MAX], any = false;
+  char list[120] = "";
+  size_t used = 0;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    const struct cluster_foreign *f = plan->found[m] ? plan->found[m]
+                                                     : plan->given_up[m];
+
+    others[m] = plan->states[m] != MEMBER_IN_SYNC ||
+                (f && is_current (a, plan, f));
+    if (others[m])
+      continue;
+    any = true;
+    if (used < 100)
+      used += (size_t) snprintf (list + used, sizeof list - used, "%s%u",
+                                 used ? ", " : "", m);
+  }
+  if (*next == 0) {
+    ++*next;
+    if (any && layout_loss (&a->layout, others, NULL) == 0)
+      return waits (
+        text, size,
+        "the right disk of these in-sync members is not there, or has not "
+        "heard of epoch %" PRIu64 ": %s; together they have a copy of "
+        "everything, so they may have gone on without the others",
+        plan->states_epoch, list);
+  }
+  while (*next <= a->layout.members) {
+    unsigned m = (*next)++ - 1;
+    const struct cluster_foreign *f = plan->given_up[m];
+
+    if (f && (f->hb.states_epoch > plan->states_epoch ||
+              f->hb.round >= plan->round + 2))
+      return waits (text, size,
+                    "disk %.120s of node %s, member %u, which is given up, "
+                    "knows epoch %" PRIu64 " and round %" PRIu64
+                    ", and no other knows more than epoch %" PRIu64
+                    " and round %" PRIu64,
+                    f->hb.path, f->hb.node, m, f->hb.states_epoch, f->hb.round,
+                    plan->states_epoch, plan->round);
+  }
+  return false;
+}
+
 /* What is each member to be? */
 static bool
 states_wait (const struct cluster_array *a, const struct cluster_import *order,
@@ -277,9 +346,11 @@ states_wait (const struct cluster_array *a, const struct cluster_import *order,
 {
   bool failed[ARRAY_MEMBERS_MAX] = { false };
   bool late[ARRAY_MEMBERS_MAX] = { false };
+  bool accepted = order && order->accept_loss;
   const struct cluster_foreign *f;
+  unsigned m, next = 0;
+  char doubt[600];
   uint64_t lost;
-  unsigned m;
 
   for (m = 0; m < a->layout.members; m++) {
     f = plan->found[m];
@@ -289,7 +360,7 @@ states_wait (const struct cluster_array *a, const struct cluster_import *order,
     plan->round = highest (plan->round, f->hb.round);
     failed[m] = cluster_disk_state_failed (f->hb.state);
     plan->old[m] = f->hb.round + 2 <= f->ahead;
-    late[m] = !cluster_import_plan_knows (&f->hb, plan->states_epoch);
+    late[m] = !is_current (a, plan, f);
   }
   lost = layout_loss (&a->layout, plan->out, NULL);
   if (lost > 0)
@@ -303,14 +374,20 @@ states_wait (const struct cluster_array *a, const struct cluster_import *order,
                   "member %u has failed (%.200s), and no other copy of its "
                   "data is in-sync: start its process again",
                   m, plan->found[m]->hb.reason);
-  if (leave_out (a, plan, plan->old, &m) && order == NULL)
+  if (!accepted && doubts (a, plan, &next, doubt, sizeof doubt))
+    return waits (text, size,
+                  "%s; start their processes; if these disks are gone for "
+                  "good, accept the loss of what they may have by the command "
+                  "weftctl array import --accept-loss",
+                  doubt);
+  if (leave_out (a, plan, plan->old, &m) && !accepted)
     return waits (text, size,
                   "disk %.200s of node %s is an old copy of member %u (it has "
                   "seen round %" PRIu64 ", and others have seen round %" PRIu64
                   "), and no other copy of its data is in-sync: start the "
                   "process of the right disk; if that is gone for good, the "
-                  "command weftctl array import takes the old one, and what "
-                  "was flushed since is lost",
+                  "command weftctl array import --accept-loss takes the old "
+                  "one, and what was flushed since is lost",
                   plan->found[m]->hb.path, plan->found[m]->hb.node, m,
                   plan->found[m]->hb.round, plan->found[m]->ahead);
   /* Such a member may be an old copy, too; but by its round it has all that was
@@ -354,45 +431,37 @@ let_go (struct cluster *c, const struct cluster_input *in,
   cluster_step_put_array (c, a);
 }
 
-/* Is this disk one of those that were found? */
-static bool
-is_found (const struct cluster_array *a, const struct plan *plan,
-          const struct cluster_disk *d)
-{
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (plan->found[m] &&
-        cluster_uuid_equal (plan->found[m]->hb.uuid, d->rec.uuid))
-      return true;
-  return false;
-}
-
-/* A member of which no disk was found keeps the one that the backup knows, which is
- * rebuilt when it comes.
+/* For a missing disk a record is made that stands for it, as in an import: weftd compares
+ * what the disk knows when it comes.
  */
 static void
 put_disks (struct cluster *c, const struct cluster_input *in,
            struct cluster_array *a, const struct plan *plan)
 {
+  struct cluster_disk_record was[ARRAY_MEMBERS_MAX];
   struct cluster_disk *d;
-  bool keep[ARRAY_MEMBERS_MAX];
 
   for (unsigned m = 0; m < a->layout.members; m++) {
     d = a->disk[m];
-    keep[m] = plan->found[m] == NULL && !cluster_disk_is_name (d) &&
-              !is_found (a, plan, d);
+    was[m] = d->rec;
     a->disk[m] = NULL;
     d->array = NULL;
-    if (!keep[m])
-      cluster_disk_order_drop (c, d);
+    cluster_disk_order_drop (c, d);
   }
   for (unsigned m = 0; m < a->layout.members; m++)
     if (plan->found[m] &&
         (d = cluster_disk_find (c, plan->found[m]->hb.uuid)) != NULL)
       let_go (c, in, d);
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (!keep[m])
-      cluster_import_disk (c, in, plan->found[m] ? &plan->found[m]->hb : NULL,
-                           m, a);
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    cluster_import_disk (c, in, plan->found[m] ? &plan->found[m]->hb : NULL, m,
+                         a);
+    d = cluster_disk_find (c, a->rec.member[m].disk);
+    if (plan->found[m])
+      continue;
+    memcpy (d->rec.node, was[m].node, sizeof d->rec.node);
+    memcpy (d->rec.path, was[m].path, sizeof d->rec.path);
+    cluster_step_put_disk (c, d);
+  }
   cluster_place_link (c, a);
 }
 
@@ -449,6 +518,15 @@ restore (struct cluster *c, const struct cluster_input *in,
   struct cluster_array_record *r = &a->rec;
   struct cluster_session *s;
   uint64_t known = r->epoch;
+  unsigned next = 0;
+  char text[600];
+
+  while (doubts (a, plan, &next, text, sizeof text))
+    cluster_step_log (
+      c, CLUSTER_WARNING, "array", r->name,
+      "Array %s was restored though this was doubtful, for the loss was "
+      "accepted: %s.",
+      r->name, text);
 
   while ((s = TAILQ_FIRST (&a->sessions)))
     cluster_session_end (c, s, "weftd was restored from a backup");
@@ -554,6 +632,18 @@ refused (struct cluster *c, uint64_t op, const struct cluster_import *order,
   else
     return false;
   return true;
+}
+
+bool
+cluster_restore_doubts (const struct cluster *c,
+                        const struct cluster_import *order, unsigned *next,
+                        char *text, size_t size)
+{
+  const struct cluster_array *a = cluster_array_by_uuid (c, order->array);
+  struct plan plan;
+
+  return !plan_waits (c, a, order, &plan, text, size) &&
+         doubts (a, &plan, next, text, size);
 }
 
 bool

@@ -670,11 +670,15 @@ preflight_restore (struct cluster *c, const struct cluster_input *in,
                    struct cluster_preflight *f)
 {
   bool out[ARRAY_MEMBERS_MAX] = { false }, old[ARRAY_MEMBERS_MAX] = { false };
+  unsigned next = 0;
+  char text[600];
 
   begin (c, in, f, order->name);
   cluster_restore_refused (c, in->op, order, out, old);
   if (!end (c, f))
     return;
+  while (cluster_restore_doubts (c, order, &next, text, sizeof text))
+    line (f, "The loss is accepted: %s.", text);
   line (f, "Array %s would be restored from its members; its sessions end.",
         a->rec.name);
   for (unsigned m = 0; m < a->layout.members; m++)
