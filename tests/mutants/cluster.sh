@@ -316,7 +316,7 @@ mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-epoch.c \
   'cluster_change_stay (c, a, CHANGE_BACK, NULL);'
 mutant idle-writer-keeps-readers-out test-cluster-lost cluster-rebuild.c \
   'writer->path[m].lost = any = true;' ';'
-mutant stalled-writer-keeps-readers-out test-cluster-key cluster-change.c \
+mutant stalled-writer-keeps-readers-out test-cluster-lost cluster-change.c \
   'kept (a, states) &&
          !cluster_change_stalls (c, a, states)' 'kept (a, states)'
 mutant restarted-member-is-given-back-too-soon test-cluster-key cluster-epoch.c \

@@ -302,6 +302,33 @@ test_reborn (void)
   UNTIL (whole ());
 }
 
+/* The writer waits for a member with a last copy, and so prepares for nothing.  Another
+ * member was started again: it is given back at once, and a reader gets to it.
+ */
+static void
+test_reader_beside_a_stalled_writer (void)
+{
+  unsigned last = 1, next;
+  uint64_t fence;
+
+  begin_array_of (LAYOUT_RAID10);
+  cut_off (0);
+  attach_until_granted (writer);
+  attach_until_granted (reader);
+  assert (state (0) == MEMBER_OUT);
+  while (cluster_copies_can_leave_out (array (), last))
+    last++;
+  next = last == 1 ? 2 : 1;
+  writer->busy = true;
+  cut_off (last);
+  lost (writer, last);
+  assert (strcmp (writer->code, "last-copy") == 0);
+  fence = member (next)->fence;
+  start_again (next);
+  UNTIL (member (next)->fence > fence && reader->epoch >= member (next)->fence);
+  assert (state (next) == MEMBER_IN_SYNC);
+}
+
 /* A host's reason for a loss ends a sentence of ours. */
 static void
 test_reason (void)
@@ -339,6 +366,7 @@ test_reason (void)
 int
 main (void)
 {
+  test_reader_beside_a_stalled_writer ();
   test_reason ();
   test_reconnect ();
   test_stalled_joiner ();
