@@ -316,6 +316,10 @@ mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-epoch.c \
   'cluster_change_stay (c, a, CHANGE_BACK, NULL);'
 mutant idle-writer-keeps-readers-out test-cluster-lost cluster-rebuild.c \
   'writer->path[m].lost = any = true;' ';'
+mutant one-node-has-all-sessions-of-an-array test-cluster-node cluster-shut.c \
+  'return places (c, a, node) < OVER_NODE_MAX;' 'return true;'
+mutant readers-leave-nothing-to-writers test-cluster-node cluster-shut.c \
+  '(writable ? 0 : OVER_WRITERS)' '0'
 mutant stalled-writer-keeps-readers-out test-cluster-lost cluster-change.c \
   'kept (a, states) &&
          !cluster_change_stalls (c, a, states)' 'kept (a, states)'
