@@ -150,13 +150,15 @@ process_speaks_for_itself (const struct loop *l, const struct request *r)
     format_uuid (r->uuid, uuid);
     snprintf (own, sizeof own, "disk:%s", uuid);
   }
-  else {
+  else if (strstr (r->route->pattern, "/sessions/{id}")) {
+    /* The name in such a path is that of something in the array. */
     s = cluster_session_find (l->cluster, r->id);
-    if (r->name[0] == '\0' && (s == NULL || s->array == NULL))
+    if (s == NULL || s->array == NULL)
       return true; /* of what is gone */
-    snprintf (own, sizeof own, "array:%s",
-              r->name[0] ? r->name : s->array->rec.name);
+    snprintf (own, sizeof own, "array:%s", s->array->rec.name);
   }
+  else
+    snprintf (own, sizeof own, "array:%s", r->name);
   return strcmp (r->caller.process, own) == 0;
 }
 

@@ -831,7 +831,10 @@ OF_PROCESS = {
               ("DELETE", "/api/v1/sessions/{id}"),
               ("POST", "/api/v1/sessions/{id}/heartbeat"),
               ("POST", "/api/v1/sessions/{id}/leases"),
-              ("POST", "/api/v1/sessions/{id}/lost")},
+              ("POST", "/api/v1/sessions/{id}/lost"),
+              ("GET", "/api/v1/sessions/{id}/volumes"),
+              ("POST", "/api/v1/sessions/{id}/volumes"),
+              ("POST", "/api/v1/sessions/{id}/volumes/{name}")},
 }
 OF_ONE_PROCESS = "this certificate is for one process of the node"
 OTHER_DISK = "00000000-0000-4000-8000-0000000000ff"
@@ -852,11 +855,13 @@ def process_of(node, process):
 
 def every_call(weftd, parts, bodies, node=None):
     """Each route of the API, called with a body that it takes if `bodies` has one, and else
-    of nothing: its status and answer.  A session is left last."""
+    of nothing: its status and answer.  A session is left last.  A volume has the name of
+    another array."""
     calls = [(m.upper(), path) for path, item in SPEC["paths"].items() for m in item
              if m.upper() in {"GET", "POST", "PUT", "PATCH", "DELETE"}]
     for method, path in sorted(calls, key=lambda c: c[0] == "DELETE"):
-        own = parts | {"name": "h1" if "/nodes/" in path else "a"}
+        own = parts | {"name": "h1" if "/nodes/" in path else
+                               "b" if "/sessions/" in path else "a", "volume": "b"}
         filled = re.sub(r"{(\w+)}", lambda m: own[m[1]], path)
         if node is None and method == "GET" and path.endswith(("/me", ".pem")):
             yield (method, path), 200, None
@@ -885,7 +890,9 @@ def test_what_a_process_may_call(weftd, admin):
               ("POST", "/api/v1/arrays/{name}/sessions"): attach(h1),
               ("POST", at + "/heartbeat"): {"instance": "cafe", "epoch": session["epoch"] or 0},
               ("POST", at + "/lost"): {"member": 0},
-              ("POST", at + "/leases"): {"instance": "cafe"}}
+              ("POST", at + "/leases"): {"instance": "cafe"},
+              ("POST", at + "/volumes"): {"instance": "cafe", "number": 1},
+              ("POST", at + "/volumes/{name}"): {"instance": "cafe"}}
     by = {"a disk of another node": process_of(h2, "disk:" + m.uuid),
           "another disk": process_of(h1, "disk:" + OTHER_DISK),
           "another array": process_of(h1, "array:b"),
@@ -901,7 +908,7 @@ def test_what_a_process_may_call(weftd, admin):
             if call in opens:
                 assert status not in (401, 403), (kind, call, reply)
             elif call not in open_to_all:
-                assert status == 403 or (status, reply["field"]) == (422, "uri"), \
+                assert status == 403 or (status, reply.get("field")) == (422, "uri"), \
                     (kind, call, status, reply)
                 assert any(why in reply["detail"] for why in (
                     OF_ONE_PROCESS, "a node may speak for itself alone", "its own, or enroll"))
