@@ -31,8 +31,8 @@ withholds (const struct member_role *m)
          m->withheld.until > sim_now;
 }
 
-/* What it goes on to say.  While its disk has no place it withholds nothing, so the disk may
- * have confirmed a later epoch since.
+/* The number that the member repeats.  While its disk lacks a place, the member reports
+ * everything, so the disk may have confirmed a later epoch since.
  */
 static uint64_t
 said (const struct member_role *m)
