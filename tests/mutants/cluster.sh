@@ -1117,6 +1117,11 @@ mutant restore-doubts-the-disks-of-its-epoch test-cluster-restore \
   cluster-restore.c '(plan->states_epoch == a->rec.epoch &&' '(0 &&'
 mutant restore-goes-on-without-the-successor test-cluster-restore \
   cluster-restore.c 'if (any && layout_loss (&a->layout, others, NULL) == 0)' 'if (0)'
+mutant restore-doubts-a-disk-of-the-last-epoch test-cluster-restore \
+  cluster-restore.c '(f && is_right (a, plan, f))' '(f && is_current (a, plan, f))'
+mutant restore-trusts-a-disk-of-three-epochs-ago test-cluster-restore \
+  cluster-restore.c 'f->hb.states_epoch + 2 >= plan->states_epoch' \
+  'f->hb.states_epoch + 3 >= plan->states_epoch'
 mutant restore-ignores-what-is-given-up test-cluster-restore cluster-restore.c \
   'if (f && (f->hb.states_epoch > plan->states_epoch ||' \
   'if (0 && (f->hb.states_epoch > plan->states_epoch ||'

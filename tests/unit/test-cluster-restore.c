@@ -477,6 +477,29 @@ test_backup_is_newest (void)
   works ();
 }
 
+/* Nobody has told the disk of member 1 of the last changes: of three, another disk may have
+ * the place since; of two, it has it still.
+ */
+static void
+test_not_told (unsigned behind)
+{
+  begin_array_of (LAYOUT_RAID1, 2);
+  make_backup ();
+  attach (true);
+  lose (1);
+  UNTIL (whole ());
+  UNTIL (rig.disk[0].states_epoch == array ()->rec.epoch);
+  rig.attached = false;
+  for (unsigned m = 0; m < 2; m++)
+    assert (rig.disk[m].states_epoch > behind);
+  rig.disk[1].states_epoch = rig.disk[0].states_epoch - behind;
+  rig.disk[1].min_epoch = rig.disk[1].states_epoch;
+  put_back (true);
+  live_on (80);
+  assert (array ()->rec.restoring == (behind > 2));
+  assert (behind <= 2 || says ("they may have gone on"));
+}
+
 /* Member 0 went on alone, and is not there.  An order to do without it is refused unless it
  * accepts the loss; and if the disk comes after all, it is left as it is.
  */
@@ -718,6 +741,8 @@ main (void)
   test_given_up ();
   test_successor_is_missing ();
   test_backup_is_newest ();
+  test_not_told (2);
+  test_not_told (3);
   test_missing_went_on ();
   test_given_up_knows_more ();
   test_stranger ();

@@ -290,6 +290,18 @@ is_current (const struct cluster_array *a, const struct plan *plan,
           cluster_uuid_equal (f->hb.uuid, a->rec.member[f->hb.position].disk));
 }
 
+/* Another disk takes a place by three changes of epoch: the member goes out, joins, and
+ * becomes in-sync.  So no other disk took this one's place in the last two.
+ */
+static bool
+is_right (const struct cluster_array *a, const struct plan *plan,
+          const struct cluster_foreign *f)
+{
+  return is_current (a, plan, f) ||
+         (f->hb.states[f->hb.position] == MEMBER_IN_SYNC &&
+          f->hb.states_epoch + 2 >= plan->states_epoch);
+}
+
 /* The doubts that an administrator can accept; false: there are no more from *next on. */
 static bool
 doubts (const struct cluster_array *a, const struct plan *plan, unsigned *next,
@@ -304,7 +316,7 @@ doubts (const struct cluster_array *a, const struct plan *plan, unsigned *next,
                                                      : plan->given_up[m];
 
     others[m] = plan->states[m] != MEMBER_IN_SYNC ||
-                (f && is_current (a, plan, f));
+                (f && is_right (a, plan, f));
     if (others[m])
       continue;
     any = true;
@@ -317,8 +329,8 @@ doubts (const struct cluster_array *a, const struct plan *plan, unsigned *next,
     if (any && layout_loss (&a->layout, others, NULL) == 0)
       return waits (
         text, size,
-        "the right disk of these in-sync members is not there, or has not "
-        "heard of epoch %" PRIu64 ": %s; together they have a copy of "
+        "the right disk of these in-sync members is not there, or does not "
+        "know epoch %" PRIu64 ": %s; together they have a copy of "
         "everything, so they may have gone on without the others",
         plan->states_epoch, list);
   }
