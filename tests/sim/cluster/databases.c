@@ -30,6 +30,36 @@ database_newest (void *what)
   fault_weftd_back (NULL);
 }
 
+static void order_restore (void *what);
+
+static void
+ordered (struct call *c)
+{
+  sim_trace ("order to restore: %d %s", c->answer.status,
+             c->answer.code ? c->answer.code : "");
+  if (w.restoring)
+    fault_later (2 * SECOND, order_restore, NULL);
+  call_unref (c);
+}
+
+/* A disk that the backup does not know may say alone that there is a later epoch, or members
+ * have not heard of an epoch: an administrator knows which disks are right.
+ */
+static void
+order_restore (void *what)
+{
+  struct call *c;
+
+  (void) what;
+  if (!w.restoring)
+    return;
+  c = call_new (&w.admin, CALL_RESTORE, NULL, ordered);
+  c->refs++;
+  strcpy (c->import.name, ARRAY_NAME);
+  memcpy (c->import.array, store_array ()->uuid, 16);
+  call_send (c, 10000);
+}
+
 /* The database is lost, and weftd is restored from a backup; some members come back later
  * than weftd.
  */
@@ -43,6 +73,7 @@ database_restore (void)
   if (store_begin_restore ()) {
     sim_trace ("weftd is restored from a backup");
     w.old_database = w.restoring = true;
+    fault_later (30 * SECOND, order_restore, NULL);
   }
   for (unsigned i = 0; w.restoring && i < w.roles; i++)
     if (w.member[i].proc.life && sim_chance (20))
@@ -172,6 +203,25 @@ database_lose (void)
   fault_later (SECOND, try_import, NULL);
 }
 
+/* The database is lost; in worlds with restores, weftd has a backup. */
+static void
+lose (void)
+{
+  if (world_restores)
+    database_restore ();
+  else
+    database_lose ();
+}
+
+static bool
+may_lose (void)
+{
+  return world_restores
+           ? !w.old_database && !w.no_database && w.weftd.proc.life &&
+               store_array () && !w.config.copies && !copies_served ()
+           : may_lose_database ();
+}
+
 /* ---- The same, when a disk was replaced that comes back. ---- */
 
 /* Its successor comes later, and so does a member that was out meanwhile, or not. */
@@ -181,9 +231,9 @@ lose_with_old_disk (void *what)
   struct member_role *old = what;
   const struct cluster_array_record *a = store_array ();
 
-  if (w.healing || !may_lose_database ())
+  if (w.healing || !may_lose ())
     return;
-  database_lose ();
+  lose ();
   fault_member_back (old);
   if (old->disk->place < 0)
     return;
@@ -220,8 +270,10 @@ lose_after_replace (void)
 {
   struct member_role *m = fault_member ();
 
-  if (m == NULL || m->disk->place < 0 || !may_lose_database ())
+  if (m == NULL || m->disk->place < 0 || !may_lose ())
     return;
+  if (world_restores)
+    database_backup ();
   sim_trace ("member %u is to be replaced, and weftd's database to be lost",
              m->disk->place);
   w.calm_until = sim_now + 30 * SECOND;
@@ -239,10 +291,8 @@ lose_with_one_back (void *what)
 
   if (w.healing)
     return;
-  if (world_restores)
-    database_restore ();
-  else if (may_lose_database ())
-    database_lose ();
+  if (may_lose ())
+    lose ();
   for (unsigned i = 0; (w.restoring || w.no_database) && i < w.roles; i++)
     if (&w.member[i] != m && w.member[i].proc.life && sim_chance (70)) {
       member_stop (&w.member[i], false);
@@ -279,7 +329,7 @@ void
 database_restored (void)
 {
   void (*const one[]) (void) = { database_backup, database_restore,
-                                 lose_with_one_out };
+                                 lose_with_one_out, lose_after_replace };
 
   one[sim_below (sizeof one / sizeof one[0])]();
 }

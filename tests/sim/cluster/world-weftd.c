@@ -251,6 +251,29 @@ prepare_import (struct cluster_import *import)
     memset (import->array, 0xff, 16); /* no such array is known */
 }
 
+static bool
+is_asking (const uint8_t uuid[16])
+{
+  const struct cluster_foreign *f;
+
+  TAILQ_FOREACH (f, cluster_foreigns (w.weftd.engine), link)
+    if (memcmp (f->hb.uuid, uuid, 16) == 0)
+      return true;
+  return false;
+}
+
+/* An administrator accepts a loss if the right disk of each in-sync member is there. */
+static bool
+loses_nothing (void)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (a->member[m].state == MEMBER_IN_SYNC && !is_asking (a->member[m].disk))
+      return false;
+  return true;
+}
+
 void
 weftd_call (struct call *c)
 {
@@ -315,6 +338,10 @@ weftd_call (struct call *c)
   case CALL_IMPORT:
     prepare_import (&c->import);
     cluster_array_import (e, &in, &c->import);
+    break;
+  case CALL_RESTORE:
+    c->import.accept_loss = loses_nothing ();
+    cluster_array_restore (e, &in, &c->import);
     break;
   case CALL_ALLOW:
     strcpy (allow.node, c->node);

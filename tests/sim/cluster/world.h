@@ -228,6 +228,7 @@ enum call_kind {
   CALL_REKEY,
   CALL_LEASES,
   CALL_IMPORT,
+  CALL_RESTORE,
   CALL_ALLOW,
 };
 struct answer {
