@@ -52,7 +52,7 @@ class Node:
                    "tree": f"{tree.image},readonly=on"},
             words=["-netdev", f"dgram,id=link,{ends}", "-device", "virtio-net-pci,"
                    f"netdev=link,mac=52:54:00:77:00:0{number + 1},romfile="],
-            files=files, inside=net.inside(self.host), punctual=True)
+            files=files, inside=net.inside(self.host), punctual=True, processors=1)
         self.run = self.guest.run
         nodes = "".join(
             f"mkdir $c/node/g{i}; cd $c/node/g{i}; echo 7777 >ipv4_port; "
