@@ -392,6 +392,17 @@ test_trouble (void)
   TRY (cluster_join, it->unreadable_bytes = MiB (1),
        FAILS ("found no readable copy of 1 MiB"));
 
+  begin_array_of (LAYOUT_RAID1, 2);
+  known (0)->alive = known (1)->alive = false;
+  FAILS (
+    "Array a cannot serve 254.5 MiB of its data: member 0 (disk /dev/d0 of");
+  member (1)->state = MEMBER_OUT;
+  FAILS ("Array a cannot serve");
+  member (0)->state = MEMBER_OUT;
+  FAILS (
+    "Array a has lost data: member 0 (disk /dev/d0 of node n1) is out, and "
+    "1 more is away, and of");
+
   begin_array_of (LAYOUT_RAID1, 3);
   member (1)->state = MEMBER_OUT;
   WARNS ("have fewer copies than they should");
