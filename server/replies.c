@@ -194,12 +194,18 @@ first_leases (const struct cluster *c, const struct cluster_array *a,
                     "declare", !s->lessee.declared);
 }
 
-/* The pool that it has attached. */
-static json_t *
-pool (const struct cluster_array *a, const struct cluster_session *s)
+json_t *
+reply_pool (const struct cluster_array *a, const struct cluster_session *s)
 {
-  const struct pool_header *g = &a->pool->geometry;
+  const struct pool_header *g;
 
+  if (a->pool == NULL && a->rec.pool != CLUSTER_POOL_UNKNOWN)
+    return json_null ();
+  if (a->pool == NULL)
+    return json_pack ("{sb so so}", "unknown", 1, "uuid",
+                      text_uuid (a->rec.uuid), "volumes",
+                      text_number (s->rec.volumes));
+  g = &a->pool->geometry;
   return fields_object ((const struct field_value[]) {
     { "uuid", text_uuid (a->rec.uuid) },
     { "segment_bytes", text_number (g->segment_bytes) },
@@ -227,8 +233,10 @@ reply_grant (const struct cluster *c, const struct cluster_array *a,
     add_fences (c, a, s, view);
   if (s->rec.part.length > 0)
     json_object_set_new (view, "leases", first_leases (c, a, s));
-  if (a->pool)
-    json_object_set_new (view, "pool", pool (a, s));
+  if (a->pool ||
+      (a->rec.pool == CLUSTER_POOL_UNKNOWN && s->rec.scans && s->rec.writable &&
+       s->rec.part.length == 0 && !s->rec.service))
+    json_object_set_new (view, "pool", reply_pool (a, s));
   if (a->moved)
     json_object_set_new (view, "hold", json_true ());
   return view;

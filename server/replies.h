@@ -15,6 +15,9 @@
 json_t *reply_disk (const struct cluster *c, const struct cluster_disk *d,
                     bool no_news);
 /* To an attach. */
+/* The pool that the session has attached, or null. */
+json_t *reply_pool (const struct cluster_array *a,
+                    const struct cluster_session *s);
 json_t *reply_grant (const struct cluster *c, const struct cluster_array *a,
                      const struct cluster_session *s);
 /* The answer to a session's heartbeat or report.  `epoch` is the one in which the

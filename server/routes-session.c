@@ -75,6 +75,8 @@ parse_attach (struct fields *f, struct request *r)
     fields_bool (f, "exports", &a->exports);
   if (fields_has (f, "pools"))
     fields_bool (f, "pools", &a->pools);
+  if (fields_has (f, "scans"))
+    fields_bool (f, "scans", &a->scans);
   if (fields_has (f, "uri"))
     route_disk_parse_own_uri (f, r, !a->exports && !a->service, a->uri,
                               sizeof a->uri);

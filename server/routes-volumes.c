@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "replies.h"
 #include "routes-internal.h"
 
 /* ---- For people. ---- */
@@ -275,6 +276,97 @@ reply_volumes (struct loop *l, struct request *r,
   return view_granted (o->session);
 }
 
+/* ---- A scan of the pool. ---- */
+
+/* Elements of a message; and all runs in it. */
+#define SCAN_VOLUMES_MAX 1024
+#define SCAN_RUNS_MAX 65536
+
+#define AT(member) FIELD_AT (cluster_found, member)
+static const struct field found_fields[] = {
+  { "uuid", FIELD_UUID, AT (uuid), .optional = true },
+  { "name", FIELD_NAME, AT (name), .optional = true },
+  { "size", FIELD_NUMBER, AT (size), .optional = true },
+  { "kept", FIELD_NUMBER, AT (kept), .optional = true,
+    .max = POOL_SEGMENTS_MAX },
+  { "why", FIELD_PROSE, AT (why), .optional = true },
+  { NULL },
+};
+#undef AT
+
+static void
+parse_found (struct fields *f, struct cluster_found_words *w, unsigned *left)
+{
+  const json_t *list, *run;
+  uint64_t root = 0, first, count;
+  size_t i;
+
+  fields_u64 (f, "root", 0, POOL_ROOTS_MAX - 1, &root);
+  w->root = (unsigned) root;
+  fields_take (f, found_fields, &w->found);
+  list = list_of (f, "runs", *left);
+  *left -= json_array_size (list);
+  w->run = alloc_list (NULL, json_array_size (list) + 1, sizeof *w->run);
+  json_array_foreach (list, i, run) {
+    if (json_array_size (run) != 2 ||
+        !fields_whole (json_array_get (run, 0), &first) ||
+        !fields_whole (json_array_get (run, 1), &count) || first > UINT32_MAX ||
+        count > UINT32_MAX) {
+      fields_fail (f, "runs",
+                   "element %zu of field runs must be [first, count]", i);
+      return;
+    }
+    w->run[w->runs++] = (struct cluster_run) { (uint32_t) first,
+                                               (uint32_t) count };
+  }
+}
+
+static void
+parse_scan (struct fields *f, struct request *r)
+{
+  struct cluster_scan_words *w = r->input;
+  unsigned left = SCAN_RUNS_MAX;
+  const json_t *list;
+  struct fields g;
+
+  route_disk_parse_instance (f, w->instance);
+  if (fields_has (f, "begin"))
+    fields_bool (f, "begin", &w->begin);
+  if (fields_has (f, "end"))
+    fields_bool (f, "end", &w->end);
+  if (fields_has (f, "segment_bytes"))
+    fields_u64 (f, "segment_bytes", POOL_SEGMENT_BYTES_MIN,
+                POOL_SEGMENT_BYTES_MAX, &w->segment_bytes);
+  list = list_of (f, "volumes", SCAN_VOLUMES_MAX);
+  w->volume = alloc_list (NULL, json_array_size (list) + 1, sizeof *w->volume);
+  memset (w->volume, 0, (json_array_size (list) + 1) * sizeof *w->volume);
+  for (; w->volumes < json_array_size (list) && !f->failed; w->volumes++) {
+    fields_begin (&g, json_array_get (list, w->volumes));
+    parse_found (&g, &w->volume[w->volumes], &left);
+    if (g.failed)
+      fields_fail (f, "volumes", "volumes[%u]: %.200s", w->volumes, g.why);
+  }
+}
+
+static void
+forget_scan (void *input)
+{
+  struct cluster_scan_words *w = input;
+
+  for (unsigned i = 0; i < w->volumes; i++)
+    free (w->volume[i].run);
+  free (w->volume);
+}
+
+ROUTE_CALL (handle_scan, cluster_session_scan, r->id, r->input)
+
+static json_t *
+reply_scan (struct loop *l, struct request *r, const struct cluster_output *o,
+            struct store_txn *t, int *status)
+{
+  return json_pack ("{so}", "pool", reply_pool (o->array, o->session));
+}
+
 /* The volumes that it may open, for the list of its exports. */
 static void
 handle_exports (struct loop *l, struct request *r)
@@ -322,6 +414,10 @@ const struct route routes_volumes[] = {
   { "POST", V1 "/sessions/{id}/volumes", .who = WHO_NODE, .process = "array",
     .input = sizeof (struct volumes_input), .parse = parse_volumes,
     .handle = handle_session_volumes, .reply = reply_volumes },
+  { "POST", V1 "/sessions/{id}/scan", .who = WHO_NODE, .process = "array",
+    .large = true, .input = sizeof (struct cluster_scan_words),
+    .parse = parse_scan, .forget = forget_scan, .handle = handle_scan,
+    .reply = reply_scan },
   { "POST", V1 "/sessions/{id}/volumes/{name}", .who = WHO_NODE,
     .process = "array", .input = sizeof (struct opening_input),
     .parse = parse_opening, .handle = handle_opening, .reply = reply_opening },

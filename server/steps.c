@@ -265,6 +265,7 @@ reply_body (struct loop *l, struct store_txn *t, const struct cluster_output *o,
   case CLUSTER_REPLY_LEASES: /* their routes have replies of their own */
   case CLUSTER_REPLY_OPENED:
   case CLUSTER_REPLY_VOLUMES:
+  case CLUSTER_REPLY_SCANNED:
     break;
   }
   abort ();

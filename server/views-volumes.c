@@ -37,7 +37,9 @@ view_volume (const struct cluster *c, const struct cluster_array *a,
     { "spare_bytes", said (v, s->spare * segment) },
     { "clients", said (v, s->clients) },
     { "waiting", said (v, s->waiting) },
-    { "problem", s->why[0] ? text_string (s->why) : json_null () },
+    { "problem", v->rec.reason[0] ? text_string (v->rec.reason)
+                 : s->why[0]      ? text_string (s->why)
+                                  : json_null () },
     { NULL } });
 }
 

@@ -46,6 +46,23 @@ struct cluster_volume {
   struct cluster_volume_order order;
 };
 
+/* A volume that a scan has found. */
+struct cluster_found {
+  bool there;
+  uint8_t uuid[16];
+  char name[NAME_BYTES_MAX + 1];
+  uint64_t size;
+  uint32_t kept;                  /* spare segments that it needs for its log */
+  char why[CLUSTER_REASON_BYTES]; /* why it can't be read; "": it can */
+};
+
+/* A scan under way. */
+struct cluster_scan {
+  uint64_t session; /* that does it */
+  uint32_t *owner;  /* of each segment: the root + 1 that names it; 0: none */
+  struct cluster_found *found; /* of each root */
+};
+
 struct cluster_pool {
   struct pool_header geometry;
   uint32_t first; /* the first segment that can be granted */
@@ -57,6 +74,7 @@ struct cluster_pool {
   TAILQ_HEAD (, cluster_volume) volumes; /* by name */
   unsigned volumes_count;
   uint64_t newest_order;
+  struct cluster_scan *scan; /* NULL: none is under way */
 };
 
 #endif /* WEFT_CLUSTER_POOL_STATE_H */

@@ -264,6 +264,7 @@ struct cluster_session_record {
   bool service;   /* it serves the array to others, as one of the candidates */
   bool by_admin;  /* an administrator has attached it: no list binds it */
   bool exports;   /* its process listens for clients on other hosts */
+  bool scans;     /* its process can scan a pool */
   uint64_t epoch; /* of its tokens */
   uint64_t volumes; /* the number of its last message about volumes */
   uint64_t since_wall_ms;
@@ -278,8 +279,9 @@ enum cluster_volume_state {
   CLUSTER_VOLUME_TOLD, /* a process may have written its root */
   CLUSTER_VOLUME_MADE, /* its root is durable */
   CLUSTER_VOLUME_DELETING,
+  CLUSTER_VOLUME_BROKEN, /* its root or log can't be read, a scan has found */
 };
-#define CLUSTER_VOLUME_STATES (CLUSTER_VOLUME_DELETING + 1)
+#define CLUSTER_VOLUME_STATES (CLUSTER_VOLUME_BROKEN + 1)
 
 /* Segments of a pool that follow each other. */
 struct cluster_run {
@@ -293,7 +295,8 @@ struct cluster_volume_record {
   char name[NAME_BYTES_MAX + 1];
   uint64_t size;
   enum cluster_volume_state state;
-  uint64_t since_wall_ms; /* when it was created */
+  uint64_t since_wall_ms;            /* when it was created */
+  char reason[CLUSTER_REASON_BYTES]; /* BROKEN: why */
   /* The last message of a session by which it was granted segments, and these. */
   uint64_t session, number;
   unsigned granted;

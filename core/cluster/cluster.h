@@ -104,6 +104,7 @@ enum cluster_reply_kind {
   CLUSTER_REPLY_VOLUME, /* created, changed; or it is being deleted */
   CLUSTER_REPLY_OPENED, /* a process may open the volume, which has these segments */
   CLUSTER_REPLY_VOLUMES, /* to a session's message about its volumes */
+  CLUSTER_REPLY_SCANNED, /* to a session's message of a scan */
   CLUSTER_REPLY_DONE,    /* deleted, detached, forgotten */
 };
 
@@ -248,6 +249,7 @@ struct cluster_attach {
   bool by_admin; /* an administrator asks, and no node for itself */
   bool exports;  /* it listens for clients on other hosts */
   bool pools;    /* it can serve volumes of a pool */
+  bool scans;    /* it can scan one */
   /* a session of this node whose process is known to have ended; 0: none */
   uint64_t ended;
 };
@@ -321,6 +323,22 @@ struct cluster_volumes_words {
   unsigned dones;
 };
 #define VOLUMES_TOLD_MAX 64 /* in one message; and orders that are done */
+
+/* A message of a scan (cluster-scan.c).  The lists are the caller's. */
+struct cluster_found_words {
+  unsigned root;
+  struct cluster_found found;
+  struct cluster_run *run;
+  unsigned runs;
+};
+struct cluster_scan_words {
+  char instance[CLUSTER_INSTANCE_BYTES];
+  bool begin, end;
+  uint64_t
+    segment_bytes; /* of the header; 0: it does not say, or there is none */
+  struct cluster_found_words *volume;
+  unsigned volumes;
+};
 
 struct cluster;
 
@@ -437,6 +455,10 @@ void cluster_volume_open (struct cluster *c, const struct cluster_input *in,
 void cluster_session_volumes (struct cluster *c, const struct cluster_input *in,
                               uint64_t id,
                               const struct cluster_volumes_words *words);
+
+/* Volumes that it has found in the pool: answered with CLUSTER_REPLY_SCANNED. */
+void cluster_session_scan (struct cluster *c, const struct cluster_input *in,
+                           uint64_t id, const struct cluster_scan_words *words);
 
 /* NULL: there is none, or the array is no pool. */
 struct cluster_volume *cluster_volume_find (const struct cluster_array *a,

@@ -397,6 +397,21 @@ def volumes_of_a_pool(api, disks):
     api.call("POST", "/api/v1/sessions/1/volumes", me, expect=400)
     api.call("POST", "/api/v1/sessions/1/volumes/v", me, expect=400)
 
+    # A scan, of which nobody has need: it changes nothing.
+    scan = f"{session}/scan"
+    answer = api.call("POST", scan, {**me, "begin": True, "end": True},
+                      expect=200)[1]
+    assert answer["pool"]["scan"] is False and answer["pool"]["volumes"] == 1
+    assert api.get(f"{volumes}/v") == now
+    api.call("POST", scan, {**me, "instance": "beef"}, expect=409)
+    api.call("POST", "/api/v1/sessions/1/scan", me, expect=400)
+    for bad, field in (({"volumes": [{}]}, "volumes"),
+                       ({"volumes": [{"root": 1, "runs": [[1]]}]}, "volumes"),
+                       ({"begin": 3}, "begin"),
+                       ({"segment_bytes": 5}, "segment_bytes")):
+        assert api.call("POST", scan, {**me, **bad},
+                        expect=422)[1]["field"] == field, bad
+
     # Orders: a change is answered when the process has carried it out.
     assert api.call("DELETE", f"{volumes}/v", expect=409)[1]["code"] == "in-use"
     assert api.call("PATCH", f"{volumes}/v", {"size": 512},
@@ -437,7 +452,8 @@ def volumes_of_a_pool(api, disks):
     assert pool["volumes"] == 0 and pool["free_bytes"] == pool["total_bytes"]
 
     api.call("DELETE", session + "?instance=cafe", expect=200)
-    for path, body in (("/volumes", {**me, "number": 9}), ("/volumes/v", me)):
+    for path, body in (("/volumes", {**me, "number": 9}), ("/volumes/v", me),
+                       ("/scan", me)):
         api.call("POST", session + path, body, expect=410)
     api.call("DELETE", "/api/v1/arrays/a", expect=200)
     eventually(lambda: all(d["array"] is None and d["releasing"] is None
@@ -454,7 +470,8 @@ def volumes_of_a_pool(api, disks):
             ("PATCH", f"{volumes}/v", {"size": size}),
             ("GET", f"{session}/volumes", None),
             ("POST", f"{session}/volumes", {**me, "number": 1}),
-            ("POST", f"{session}/volumes/v", me)):
+            ("POST", f"{session}/volumes/v", me),
+            ("POST", f"{session}/scan", me)):
         assert api.call(method, path, body,
                         expect=409)[1]["code"] == "not-pool"
     api.call("DELETE", session + "?instance=cafe", expect=200)
@@ -727,7 +744,7 @@ def refuse_what_http_refuses(api):
                  expect=403)
         api.call(m, target, b"{}", headers={"Origin": "http://weft.example"},
                  expect=403)
-        most = 4 << 20 if path.endswith("/leases") and has_body else 1 << 20
+        most = 4 << 20 if path.endswith(("/leases", "/scan")) and has_body else 1 << 20
         api.call(m, target, b" " * (most + 1), expect=413)
         api.call(m, target + "?weft=1", b"{}", expect=400)
         if m != "GET" and "IfMatch" not in str(op.get("parameters")):
@@ -795,6 +812,7 @@ def test_read_only(api, disks, weftd):
         ("POST", f"/api/v1/sessions/{session}/volumes",
          {"instance": "cafe", "number": 1}),
         ("POST", f"/api/v1/sessions/{session}/volumes/v", {"instance": "cafe"}),
+        ("POST", f"/api/v1/sessions/{session}/scan", {"instance": "cafe"}),
         ("POST", "/api/v1/arrays/a/volumes", {"name": "v", "size": 1 << 20}),
         ("PATCH", "/api/v1/arrays/a/volumes/v", {"size": 1 << 20}),
         ("DELETE", "/api/v1/arrays/a/volumes/v", None),

@@ -832,6 +832,7 @@ OF_PROCESS = {
               ("POST", "/api/v1/sessions/{id}/heartbeat"),
               ("POST", "/api/v1/sessions/{id}/leases"),
               ("POST", "/api/v1/sessions/{id}/lost"),
+              ("POST", "/api/v1/sessions/{id}/scan"),
               ("GET", "/api/v1/sessions/{id}/volumes"),
               ("POST", "/api/v1/sessions/{id}/volumes"),
               ("POST", "/api/v1/sessions/{id}/volumes/{name}")},
@@ -891,6 +892,7 @@ def test_what_a_process_may_call(weftd, admin):
               ("POST", at + "/heartbeat"): {"instance": "cafe", "epoch": session["epoch"] or 0},
               ("POST", at + "/lost"): {"member": 0},
               ("POST", at + "/leases"): {"instance": "cafe"},
+              ("POST", at + "/scan"): {"instance": "cafe"},
               ("POST", at + "/volumes"): {"instance": "cafe", "number": 1},
               ("POST", at + "/volumes/{name}"): {"instance": "cafe"}}
     by = {"a disk of another node": process_of(h2, "disk:" + m.uuid),

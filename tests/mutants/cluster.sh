@@ -1237,3 +1237,21 @@ mutant volumes-shrink test-cluster-volume cluster-pool.c \
   'size < v->rec.size' '0'
 mutant volumes-pool-is-served test-cluster-volume cluster-service.c \
   '!refuse_pool (c, in->op, a) &&' ''
+mutant volumes-scan-keeps-nothing test-cluster-volume cluster-scan.c \
+  'scan->found[v->rec.root].kept, run' '0, run'
+mutant volumes-scan-grants-what-is-found test-cluster-volume cluster-scan.c \
+  '  cluster_space_adopt (p, scan->owner);' ''
+mutant volumes-scan-of-another-weftd test-cluster-volume cluster-scan.c \
+  'a->pool->scan == NULL || a->pool->scan->session != s->rec.id' \
+  '(a->pool->scan == NULL ? (begin (a->pool, s), 0) : 0)'
+mutant volumes-scan-two-name-a-segment test-cluster-volume cluster-scan.c \
+  'if (other && other != w->root + 1) {' 'if (0) {'
+mutant volumes-scan-two-at-a-root test-cluster-volume cluster-scan.c \
+  '  move_new (a);' ''
+mutant volumes-scan-deleted-are-back test-cluster-volume cluster-scan.c \
+  '      judge_missing (c, a, v);' '      ;'
+mutant volumes-granted-beside-a-broken-one test-cluster-volume cluster-holder.c \
+  'v->rec.state == CLUSTER_VOLUME_MADE) &&
+        !cluster_volume_any_broken (a))' 'v->rec.state == CLUSTER_VOLUME_MADE))'
+mutant volumes-broken-one-is-opened test-cluster-volume cluster-holder.c \
+  'if (v->rec.state == CLUSTER_VOLUME_BROKEN) {' 'if (0) {'

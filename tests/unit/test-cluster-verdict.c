@@ -331,6 +331,7 @@ try_session (void)
   FLAG (cluster_session_record, service, ALL_FINE ());
   FLAG (cluster_session_record, by_admin, ALL_FINE ());
   FLAG (cluster_session_record, exports, ALL_FINE ());
+  FLAG (cluster_session_record, scans, ALL_FINE ());
   FLAG (cluster_session_record, ended, ALL_FINE ());
   REASON (cluster_session_record, reason, ALL_FINE ()); /* of its end */
   FLAG (cluster_lessee, equal, ALL_FINE ());

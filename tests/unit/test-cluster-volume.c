@@ -658,6 +658,275 @@ test_old_database (void)
   }
 }
 
+/* ---- A scan. ---- */
+
+static struct cluster_found_words found[VOLUMES + 1];
+static struct cluster_run found_run[VOLUMES + 1][SEGMENTS];
+static struct cluster_scan_words scan;
+
+/* The process finds this volume, with at most `most` of its segments. */
+static struct cluster_found_words *
+find (const struct held *h, unsigned root, uint64_t size, unsigned most)
+{
+  struct cluster_found_words *w = &found[scan.volumes];
+
+  memset (w, 0, sizeof *w);
+  w->root = root;
+  w->run = found_run[scan.volumes++];
+  memcpy (w->found.uuid, h->uuid, 16);
+  snprintf (w->found.name, sizeof w->found.name, "%s", h->name);
+  w->found.size = size;
+  for (unsigned s = 0; s < SEGMENTS; s++)
+    if (h->has[s] && most-- > 0)
+      w->run[w->runs++] = (struct cluster_run) { s, 1 };
+  return w;
+}
+
+static struct cluster_scan_words *
+begin_scan (void)
+{
+  scan = (struct cluster_scan_words) { .begin = true,
+                                       .end = true,
+                                       .volume = found };
+  snprintf (scan.instance, sizeof scan.instance, "%s", rig.instance);
+  return &scan;
+}
+
+#define SCAN() cluster_session_scan (engine, in, rig.session, &scan)
+
+static void
+scanned (void)
+{
+  do {
+    ASK (SCAN ());
+    if (rig.code && strcmp (rig.code, "starting") == 0)
+      live_on (8);
+  } while (rig.code && strcmp (rig.code, "starting") == 0);
+  FINE ();
+  assert (kind == CLUSTER_REPLY_SCANNED);
+}
+
+/* weftd is restored from a backup of this store, and the host attaches again. */
+static void
+restore (const struct weftd *backup)
+{
+  memcpy (weftd.store, backup->store, sizeof weftd.store);
+  weftd.stored = backup->stored;
+  for (size_t i = 0; i < weftd.stored; i++)
+    if (weftd.store[i].kind == CLUSTER_RECORD_IDENTITY)
+      weftd.store[i].identity.restore = true;
+  rig.attached = false;
+  rig.beat_op = 0;
+  restart ();
+  UNTIL (!array ()->rec.restoring);
+  snprintf (rig.instance, sizeof rig.instance, "again");
+  attach (true);
+}
+
+static struct weftd backup;
+
+/* After the backup v0 gets more segments, v1 is deleted, and v2 gets the place of a new one
+ * that goes.
+ */
+static void
+begin_restored (void)
+{
+  uint64_t order;
+
+  begin ();
+  create (&held[0], MiB (64));
+  ASK (cluster_volume_create (engine, in, "a", "new", MiB (8)));
+  assert (volume ("new")->rec.root == 1);
+  create (&held[1], MiB (64));
+  for (unsigned i = 0; i < 2; i++) {
+    open_volume (&held[i]);
+    made (&held[i], MiB (64));
+  }
+  live_on (8);
+  backup = weftd;
+  want (&held[0], 40);
+  CALL (++weftd.op, cluster_volume_delete (engine, in, "a", "v1"));
+  order = volume ("v1")->order.number;
+  memset (held[1].has, 0, sizeof held[1].has);
+  order_is_done (order, "");
+  ASK (cluster_volume_delete (engine, in, "a", "new"));
+  assert (volume ("new") == NULL);
+  create (&held[2], MiB (32));
+  open_volume (&held[2]);
+  made (&held[2], MiB (32));
+  assert (volume ("v2")->rec.root == volume ("v0")->rec.root + 1);
+  want (&held[2], 30);
+  restore (&backup);
+  assert (array ()->rec.pool == CLUSTER_POOL_UNSCANNED);
+}
+
+static void
+scenario_scan (void)
+{
+  unsigned free;
+
+  begin_restored ();
+  ASK (cluster_volume_open (engine, in, rig.session, rig.instance, "v0"));
+  assert (strcmp (rig.code, "scanning") == 0 ||
+          strcmp (rig.code, "starting") == 0);
+  begin_scan ();
+  find (&held[0], 0, MiB (64), SEGMENTS);
+  find (&held[2], 1, MiB (32), SEGMENTS)->found.kept = 3;
+  scanned ();
+  assert (array ()->rec.pool == CLUSTER_POOL_READY);
+  check (); /* nothing that is used is anybody else's */
+  assert (volume ("v1") == NULL && volume ("v2")->rec.root == 1);
+  assert (volume ("v2")->rec.size == MiB (32));
+  assert (volume ("v2")->segments == count_of (&held[2]) + 3);
+  /* The new one is back, at another place. */
+  assert (volume ("new")->rec.state == CLUSTER_VOLUME_NEW);
+  assert (volume ("new")->rec.root > 1);
+  free = array ()->pool->free;
+  scanned (); /* once more: it is over */
+  assert (array ()->pool->free == free);
+  open_volume (&held[0]);
+  open_volume (&held[2]);
+  want (&held[0], 16);
+}
+
+static void
+test_scan (void)
+{
+  struct cluster_found_words *w;
+
+  /* In pieces, and begun again. */
+  begin_restored ();
+  begin_scan ()->end = false;
+  find (&held[0], 0, MiB (64), 10);
+  scanned ();
+  restart ();
+  live_on (8);
+  begin_scan ()->begin = false;
+  find (&held[0], 0, MiB (64), SEGMENTS);
+  ASK (SCAN ());
+  assert (strcmp (rig.code, "scan") == 0);
+  scan.begin = true;
+  scan.end = false;
+  scanned ();
+  begin_scan ()->begin = false;
+  find (&held[2], 1, MiB (32), SEGMENTS);
+  scanned ();
+  check ();
+  assert (volume ("v0")->segments == count_of (&held[0]));
+
+  /* Nonsense. */
+  begin_restored ();
+  begin_scan ();
+  w = find (&held[0], array ()->pool->geometry.roots, MiB (64), 1);
+  REFUSED ("root", SCAN ());
+  w->root = 0;
+  w->found.size = 3;
+  REFUSED ("size", SCAN ());
+  w->found.size = MiB (64);
+  w->run[0].first = 0;
+  REFUSED ("run", SCAN ());
+  memset (w->found.uuid, 0, 16);
+  w->run[0].first = array ()->pool->first;
+  REFUSED ("size", SCAN ());
+
+  /* Two volumes name one segment, and are not opened; nothing is granted while one of them
+   * is there.
+   */
+  begin_scan ();
+  find (&held[0], 0, MiB (64), SEGMENTS);
+  w = find (&held[2], 1, MiB (32), SEGMENTS);
+  w->run[w->runs++] = found[0].run[0];
+  scanned ();
+  assert (volume ("v0")->rec.state == CLUSTER_VOLUME_BROKEN);
+  assert (volume ("v2")->rec.state == CLUSTER_VOLUME_BROKEN);
+  assert (verdict () == CLUSTER_ERROR && says ("name segment"));
+  REFUSED ("broken",
+           cluster_volume_open (engine, in, rig.session, rig.instance, "v0"));
+  REFUSED ("broken", cluster_volume_resize (engine, in, "a", "v0", MiB (80)));
+  rig.volumes = 0;
+  memset (held[0].has, 0, sizeof held[0].has);
+  memset (held[2].has, 0, sizeof held[2].has);
+  create (&held[1], MiB (8));
+  open_volume (&held[1]);
+  assert (count_of (&held[1]) == 0);
+  want (&held[1], 8);
+  assert (gots == 0);
+  for (unsigned i = 0; i < 3; i += 2) {
+    CALL (++weftd.op, cluster_volume_delete (engine, in, "a", held[i].name));
+    order_is_done (volume (held[i].name)->order.number, i ? "" : "not now");
+    if (i == 0) {
+      assert (volume ("v0")->rec.state == CLUSTER_VOLUME_BROKEN);
+      CALL (++weftd.op, cluster_volume_delete (engine, in, "a", "v0"));
+      order_is_done (volume ("v0")->order.number, "");
+    }
+  }
+  want (&held[1], 8);
+  assert (gots == 1);
+
+  /* A root that can't be read is the volume that the database has there. */
+  begin_restored ();
+  begin_scan ();
+  w = find (&held[0], 0, 0, SEGMENTS);
+  memset (w->found.uuid, 0, 16);
+  w->found.name[0] = '\0';
+  snprintf (w->found.why, sizeof w->found.why, "both slots are torn");
+  w = find (&held[2], 3, 0, 0);
+  memset (w->found.uuid, 0, 16);
+  w->found.name[0] = '\0';
+  snprintf (w->found.why, sizeof w->found.why, "both slots are torn");
+  scanned ();
+  assert (volume ("v0")->rec.state == CLUSTER_VOLUME_BROKEN);
+  assert (volume ("broken-3")->rec.state == CLUSTER_VOLUME_BROKEN);
+  assert (says ("Volume a/v0 can't be read (both slots are torn)"));
+}
+
+/* weftd's database is lost, and nobody knows that the array is a pool. */
+static void
+begin_imported (void)
+{
+  struct cluster_import import = { .name = "a" };
+
+  begin ();
+  create (&held[0], MiB (64));
+  open_volume (&held[0]);
+  made (&held[0], MiB (64));
+  live_on (8);
+  memcpy (import.array, array ()->rec.uuid, 16);
+  rig.attached = false;
+  rig.beat_op = 0;
+  lose_database ();
+  live_on (40);
+  ASK (cluster_array_import (engine, in, &import));
+  FINE ();
+  assert (array ()->rec.pool == CLUSTER_POOL_UNKNOWN);
+  snprintf (rig.instance, sizeof rig.instance, "again");
+  attach (true);
+  REFUSED ("not-pool",
+           cluster_volume_open (engine, in, rig.session, rig.instance, "v0"));
+}
+
+static void
+test_import (void)
+{
+  begin_imported ();
+  begin_scan ()->segment_bytes = 1000;
+  REFUSED ("pool", SCAN ());
+  scan.segment_bytes = MiB (1);
+  find (&held[0], 0, MiB (64), SEGMENTS)->found.kept = 2;
+  scanned ();
+  assert (array ()->rec.pool == CLUSTER_POOL_READY);
+  assert (volume ("v0")->segments == count_of (&held[0]) + 2);
+  open_volume (&held[0]);
+  rig.volumes = 0;
+  want (&held[0], 4);
+
+  begin_imported ();
+  begin_scan (); /* it has no header */
+  scanned ();
+  assert (array ()->rec.pool == CLUSTER_POOL_NONE);
+  REFUSED ("not-pool", SCAN ());
+}
+
 /* ---- What is refused. ---- */
 
 static void
@@ -829,6 +1098,7 @@ main (void)
   test_random_start ();
   test_kills ("grants", scenario_grants);
   test_kills ("orders", scenario_orders);
+  test_kills ("scan", scenario_scan);
   test_again ();
   test_walk ();
   test_full ();
@@ -836,6 +1106,8 @@ main (void)
   test_orders ();
   test_told ();
   test_old_database ();
+  test_scan ();
+  test_import ();
   test_refused ();
   test_many ();
   assert (last);

@@ -443,7 +443,8 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
                                         .leases = attach->leases,
                                         .service = attach->service,
                                         .by_admin = attach->by_admin,
-                                        .exports = attach->exports };
+                                        .exports = attach->exports,
+                                        .scans = attach->scans };
   struct cluster_change next;
   struct waiting *w;
 

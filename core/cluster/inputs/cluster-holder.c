@@ -70,13 +70,19 @@ open_volume (struct cluster *c, uint64_t op, struct cluster_array *a,
                          "volume %s/%s is being deleted", a->rec.name, name);
     return;
   }
+  if (v->rec.state == CLUSTER_VOLUME_BROKEN) {
+    cluster_step_refuse (c, op, CLUSTER_CONFLICT, "broken",
+                         "volume %s/%s can't be read: %s", a->rec.name, name,
+                         v->rec.reason);
+    return;
+  }
   if (v->rec.state == CLUSTER_VOLUME_NEW) {
     v->rec.state = CLUSTER_VOLUME_TOLD;
     cluster_step_put_volume (c, v);
     cluster_step_changed_array (c, a);
   }
   /* The first window comes with the answer. */
-  if (v->segments == 0) {
+  if (v->segments == 0 && !cluster_volume_any_broken (a)) {
     cluster_space_take (a->pool, v, 0,
                         want < VOLUME_WINDOW_MIN ? want : VOLUME_WINDOW_MIN,
                         run, &runs, VOLUME_RUNS_MAX);
@@ -171,7 +177,8 @@ done (struct cluster *c, struct cluster_array *a,
                       cluster_words_bytes (v->rec.size, bytes, sizeof bytes));
   }
   if (v->order.what == CLUSTER_VOLUME_DELETE && d->error[0]) {
-    v->rec.state = CLUSTER_VOLUME_TOLD;
+    v->rec.state = v->rec.reason[0] ? CLUSTER_VOLUME_BROKEN
+                                    : CLUSTER_VOLUME_TOLD;
     cluster_step_put_volume (c, v);
     cluster_step_log (c, CLUSTER_WARNING, "array", a->rec.name,
                       "Volume %s/%s was not deleted: %s", a->rec.name,
@@ -245,8 +252,9 @@ carry_out (struct cluster *c, struct cluster_array *a,
   for (unsigned i = 0; i < words->volumes; i++)
     if (words->volume[i].want > 0 &&
         (v = cluster_volume_by_uuid (a, words->volume[i].uuid)) &&
-        v->rec.state != CLUSTER_VOLUME_DELETING &&
-        v->rec.state != CLUSTER_VOLUME_NEW)
+        (v->rec.state == CLUSTER_VOLUME_TOLD ||
+         v->rec.state == CLUSTER_VOLUME_MADE) &&
+        !cluster_volume_any_broken (a))
       grant (c, a, s, v, &words->volume[i]);
   cluster_space_store (c, a);
 }

@@ -184,6 +184,10 @@ cluster_pool_resize_refused (struct cluster *c, uint64_t op, const char *array,
   if (v->rec.state == CLUSTER_VOLUME_DELETING)
     cluster_step_refuse (c, op, CLUSTER_CONFLICT, "deleting",
                          "volume %s/%s is being deleted", array, name);
+  else if (v->rec.state == CLUSTER_VOLUME_BROKEN)
+    cluster_step_refuse (c, op, CLUSTER_CONFLICT, "broken",
+                         "volume %s/%s can't be read: %s", array, name,
+                         v->rec.reason);
   else if (size < v->rec.size)
     cluster_step_refuse (c, op, CLUSTER_INVALID, "size",
                          "volume %s/%s has %s (%" PRIu64

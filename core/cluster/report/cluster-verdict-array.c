@@ -532,6 +532,12 @@ say_pool (struct verdict *v, const struct cluster *c,
                         "%" PRIu64 " s.",
                         name, volume->rec.name,
                         (c->live_ms - volume->waits_live_ms) / 1000);
+    if (volume->rec.state == CLUSTER_VOLUME_BROKEN)
+      verdict_text_say (
+        v, CLUSTER_ERROR,
+        "Volume %s/%s can't be read (%s): nothing of pool %s is "
+        "granted until it is deleted (weftctl volume rm).",
+        name, volume->rec.name, volume->rec.reason, name);
     if (volume->said.why[0])
       verdict_text_say (v, CLUSTER_ERROR, "Volume %s/%s has failed: %s", name,
                         volume->rec.name, volume->said.why);

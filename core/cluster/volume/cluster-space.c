@@ -215,6 +215,18 @@ cluster_space_give (struct cluster_pool *p, struct cluster_volume *v,
 }
 
 void
+cluster_space_adopt (struct cluster_pool *p, const uint32_t owner[])
+{
+  struct cluster_volume *of[POOL_ROOTS_MAX] = { NULL }, *v;
+
+  TAILQ_FOREACH (v, &p->volumes, link)
+    of[v->rec.root] = v;
+  for (uint32_t s = p->first; s < p->geometry.segments; s++)
+    if (owner[s])
+      own (p, of[owner[s] - 1], s, true);
+}
+
+void
 cluster_space_drop (struct cluster_pool *p, struct cluster_volume *v)
 {
   for (uint32_t s = p->first; v->segments > 0; s++)

@@ -40,6 +40,17 @@ cluster_volume_pool (struct cluster_array *a)
 }
 
 void
+cluster_volume_scan_free (struct cluster_pool *p)
+{
+  if (p->scan == NULL)
+    return;
+  free (p->scan->owner);
+  free (p->scan->found);
+  free (p->scan);
+  p->scan = NULL;
+}
+
+void
 cluster_volume_pool_free (struct cluster_array *a)
 {
   struct cluster_volume *v, *next;
@@ -48,6 +59,7 @@ cluster_volume_pool_free (struct cluster_array *a)
     return;
   TAILQ_FOREACH_SAFE (v, &a->pool->volumes, link, next)
     free (v);
+  cluster_volume_scan_free (a->pool);
   cluster_space_end (a->pool);
   free (a->pool);
   a->pool = NULL;
@@ -163,6 +175,28 @@ cluster_volume_by_uuid (const struct cluster_array *a, const uint8_t uuid[16])
     if (cluster_uuid_equal (v->rec.uuid, uuid))
       return v;
   return NULL;
+}
+
+struct cluster_volume *
+cluster_volume_by_root (const struct cluster_array *a, unsigned root)
+{
+  struct cluster_volume *v;
+
+  TAILQ_FOREACH (v, &a->pool->volumes, link)
+    if (v->rec.root == root)
+      return v;
+  return NULL;
+}
+
+bool
+cluster_volume_any_broken (const struct cluster_array *a)
+{
+  const struct cluster_volume *v;
+
+  TAILQ_FOREACH (v, &a->pool->volumes, link)
+    if (v->rec.state == CLUSTER_VOLUME_BROKEN)
+      return true;
+  return false;
 }
 
 void
@@ -307,6 +341,8 @@ cluster_volume_session_over (struct cluster *c, struct cluster_array *a,
 
   if (a->pool == NULL || !s->rec.writable)
     return;
+  if (a->pool->scan && a->pool->scan->session == s->rec.id)
+    cluster_volume_scan_free (a->pool);
   TAILQ_FOREACH (v, &a->pool->volumes, link) {
     v->heard = false;
     v->said.clients = v->said.waiting = 0;
@@ -336,10 +372,9 @@ const char *
 cluster_volume_state_word (enum cluster_volume_state state)
 {
   static const char *const words[CLUSTER_VOLUME_STATES] = {
-    [CLUSTER_VOLUME_NEW] = "new",
-    [CLUSTER_VOLUME_TOLD] = "opening",
-    [CLUSTER_VOLUME_MADE] = "ready",
-    [CLUSTER_VOLUME_DELETING] = "deleting",
+    [CLUSTER_VOLUME_NEW] = "new",       [CLUSTER_VOLUME_TOLD] = "opening",
+    [CLUSTER_VOLUME_MADE] = "ready",    [CLUSTER_VOLUME_DELETING] = "deleting",
+    [CLUSTER_VOLUME_BROKEN] = "broken",
   };
 
   return words[state];

@@ -28,6 +28,8 @@ void cluster_space_give (struct cluster_pool *p, struct cluster_volume *v,
                          const struct cluster_run *run);
 /* The volume loses all its segments. */
 void cluster_space_drop (struct cluster_pool *p, struct cluster_volume *v);
+/* The owners of all segments, of which nobody has any: root + 1, or 0. */
+void cluster_space_adopt (struct cluster_pool *p, const uint32_t owner[]);
 /* Of so many free segments, how many may be granted for data? */
 uint32_t cluster_space_for_data (const struct cluster_pool *p);
 /* Store the pages that have changed. */
@@ -48,6 +50,12 @@ void cluster_volume_forget (struct cluster *c, struct cluster_array *a);
 void cluster_volume_insert (struct cluster_array *a, struct cluster_volume *v);
 struct cluster_volume *cluster_volume_by_uuid (const struct cluster_array *a,
                                                const uint8_t uuid[16]);
+/* NULL: there is none. */
+struct cluster_volume *cluster_volume_by_root (const struct cluster_array *a,
+                                               unsigned root);
+/* Has the pool a volume that can't be read?  Nobody knows all of its segments. */
+bool cluster_volume_any_broken (const struct cluster_array *a);
+void cluster_volume_scan_free (struct cluster_pool *p);
 /* A place for a root; UINT_MAX: there is none. */
 unsigned cluster_volume_root (const struct cluster_array *a);
 /* It is gone: its record, its space. */

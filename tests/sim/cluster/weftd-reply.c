@@ -199,6 +199,7 @@ weftd_fill (struct call *c, const struct cluster_output *o)
   case CLUSTER_REPLY_VOLUME: /* it has no pools */
   case CLUSTER_REPLY_OPENED:
   case CLUSTER_REPLY_VOLUMES:
+  case CLUSTER_REPLY_SCANNED:
     break;
   }
 }
