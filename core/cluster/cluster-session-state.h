@@ -60,6 +60,14 @@ struct cluster_session_reply {
   uint64_t order;  /* the newest one for a volume */
 };
 
+/* With several writers: the time that a session was without members that other
+ * writers reach.  After a calm time this begins again.
+ */
+struct cluster_apart {
+  uint64_t ms;      /* in all */
+  uint64_t live_ms; /* up to when it was so last */
+};
+
 /* The path of a session to a member of its array. */
 struct cluster_path {
   /* The session has lost the member, which is in-sync and can't be left out (now). */
@@ -85,18 +93,12 @@ struct cluster_path {
    * RECONNECT_CALM_MS.
    */
   uint64_t away_live_ms, back_live_ms;
+  /* With back_live_ms: the value of `apart`, if the member's return has helped nothing. */
+  struct cluster_apart perhaps;
   uint64_t retry_live_ms; /* the lost member is given back no earlier */
   uint64_t backoff_ms;    /* for so long that was put off last */
   /* The member did not confirm in time when weftd tried to give it back. */
   bool unconfirmed;
-};
-
-/* With several writers: the time that a session was without members that other
- * writers reach.  After a calm time this begins again.
- */
-struct cluster_apart {
-  uint64_t ms;      /* in all */
-  uint64_t live_ms; /* up to when it was so last */
 };
 
 /* The load of a session, as its process reports. */
@@ -152,8 +154,6 @@ struct cluster_session {
   /* The members of its array. */
   struct cluster_path path[ARRAY_MEMBERS_MAX];
   struct cluster_apart apart;
-  struct cluster_apart perhaps;       /* the same, and the time since it got a
-                                   member back */
   char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
 };
 

@@ -295,32 +295,40 @@ count_apart (const struct cluster_session *s, unsigned m,
   t->live_ms = shown;
 }
 
+/* Is the session without the member, which others reach? */
+static bool
+lacks (const struct cluster_session *s, unsigned m)
+{
+  return s->path[m].away_live_ms && cluster_process_apart (s->array, s, m);
+}
+
 /* Has one of several that write, without members that others reach, been so for too long?
  * The time since it got a member back counts only if that did not help.
  */
 static bool
 is_apart (const struct cluster *c, struct cluster_session *s)
 {
-  const struct cluster_array *a = s->array;
-  bool apart = false, back = false, all = false;
+  unsigned members = s->array->layout.members;
+  bool apart = false;
 
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    all |= note_away (c, s, m);
-    if (s->path[m].away_live_ms == 0 || !cluster_process_apart (a, s, m))
-      continue;
-    apart |= s->path[m].back_live_ms == 0;
-    back |= s->path[m].back_live_ms > 0;
+  for (unsigned m = 0; m < members; m++) {
+    struct cluster_path *p = &s->path[m];
+    bool had = p->back_live_ms > 0;
+
+    if (note_away (c, s, m) && p->perhaps.ms > s->apart.ms)
+      s->apart = p->perhaps;
+    if (!had)
+      p->perhaps = s->apart;
   }
-  if (all)
-    s->apart = s->perhaps;
-  else if (apart || !back)
-    s->perhaps = s->apart;
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (s->path[m].away_live_ms && cluster_process_apart (a, s, m)) {
-      if (s->path[m].back_live_ms == 0)
-        count_apart (s, m, &s->apart);
-      count_apart (s, m, &s->perhaps);
+  for (unsigned m = 0; m < members; m++)
+    if (lacks (s, m) && s->path[m].back_live_ms == 0) {
+      apart = true;
+      count_apart (s, m, &s->apart);
     }
+  for (unsigned m = 0; m < members; m++)
+    for (unsigned k = 0; s->path[m].back_live_ms && k < members; k++)
+      if (lacks (s, k) && (k == m || s->path[k].back_live_ms == 0))
+        count_apart (s, k, &s->path[m].perhaps);
   if (!apart && c->live_ms >= s->apart.live_ms + RECONNECT_CALM_MS)
     s->apart.ms = 0;
   return apart && s->apart.ms >= APART_MS;
