@@ -96,10 +96,13 @@
 /* Segments that a volume has in store: at first, and at most. */
 #define VOLUME_WINDOW_MIN 16
 #define VOLUME_WINDOW_MAX 1024
+/* The window is halved each time when for so long no segment was taken for data. */
+#define VOLUME_WINDOW_MS 1000
 /* A write waits so long for a segment; segments that a trim has freed are free for other
  * use after so long even if no client sends a FLUSH.
  */
 #define VOLUME_FULL_WAIT_MS_DEFAULT 60000
+#define VOLUME_FULL_WAIT_MS_MAX 3600000
 #define VOLUME_FREED_MS 1000
 /* Runs of segments in one grant; segments of which one record of weftd has the owners; the
  * share of a pool that is for logs alone, and at least so many segments.

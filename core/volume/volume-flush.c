@@ -6,8 +6,10 @@
  * (3) the entries are brought into the log; (4) the clients are answered.  A FLUSH that
  * comes meanwhile is of the next group.
  *
- * If (2) fails, the data of the blocks that were taken may be lost.  Blocks that
- * the log lacks leave the map, because another volume's data may stand there.  The rule
+ * If the array may have lost data, blocks that the log lacks leave the map, because
+ * another volume's data may stand there.  A FLUSH (2) that fails tells of such a loss, of
+ * which the engine has heard before (volume_lost): later blocks stay, and the next group has
+ * them.  The rule
  * of core/array/array-flush.c holds here, too: one FLUSH of each client fails that has
  * written since its last FLUSH, and until one such FLUSH has failed, the FLUSHes of all
  * other clients fail.  A client that is writing counts as well, for the array may have
@@ -265,8 +267,6 @@ volume_flush_answered (struct volume *v, struct vio *x, int error)
   v->look = true;
   if (r && r->left == 0) { /* it passes */
     v->flush.passing--;
-    if (error && r->op != ARRAY_FLUSH)
-      tell_all (v); /* the array takes the client for told */
     answer (v, r, error);
     return;
   }
@@ -317,7 +317,6 @@ volume_flush_pump (struct volume *v)
       log_group (v);
       break;
     }
-    volume_flush_lost (v);
     end_group (v, false);
     answer_group (v, EIO);
     break;

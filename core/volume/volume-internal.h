@@ -140,7 +140,9 @@ struct volume {
   uint32_t places_count, places_room;
   uint32_t count[PLACE_STATES]; /* places in these states */
   uint32_t next_spare;          /* where a spare one is looked for */
+  uint32_t next_empty;          /* the same for an empty one */
   unsigned window;
+  uint64_t taken_ns; /* the last segment for data; or the window was halved */
   uint64_t
     freed_ns; /* since when there have been freed ones; 0: there are none */
 
@@ -254,6 +256,8 @@ void space_granted (struct volume *v, const struct volume_run *run);
  */
 uint32_t space_take_this (struct volume *v, uint32_t segment,
                           enum place_state state);
+/* So many were granted at once: the next window may be larger. */
+void space_window (struct volume *v, uint32_t granted);
 /* The place that has this segment; NONE: none. */
 uint32_t space_find (const struct volume *v, uint32_t segment);
 /* The table is complete: sorted, it can be searched. */

@@ -32,7 +32,9 @@ logged (const struct volume *v, const struct part *p)
 static void
 request_end (struct volume *v, struct volume_request *r)
 {
-  if (r->error || r->op == ARRAY_READ) {
+  bool stable = r->flags & ARRAY_FUA && !r->loose;
+
+  if (r->error || r->op == ARRAY_READ || stable) {
     volume_request_done (v, r);
     return;
   }
@@ -40,7 +42,7 @@ request_end (struct volume *v, struct volume_request *r)
   r->client->wrote = v->event;
   if (r->losses != v->losses)
     volume_flush_owe (v, r->client);
-  if (r->flags & ARRAY_FUA && r->loose)
+  if (r->flags & ARRAY_FUA)
     volume_flush_add (v, r);
   else
     volume_request_done (v, r);

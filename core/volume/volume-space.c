@@ -101,6 +101,7 @@ space_take_data (struct volume *v, uint32_t at)
   p = &v->places[place];
   assert (!p->named && p->blocks == 0 && p->reading == 0 && p->writing == 0);
   place_set (v, place, PLACE_DATA);
+  v->taken_ns = v->now;
   p->at = at;
   v->map[at] = place;
   return place;
@@ -249,9 +250,11 @@ table_hole (struct volume *v)
 {
   uint32_t place = v->places_count;
 
-  if (v->count[PLACE_EMPTY] > 0)
-    for (place = 0; v->places[place].state != PLACE_EMPTY;)
-      place++;
+  if (v->count[PLACE_EMPTY] > 0) {
+    while (v->places[v->next_empty].state != PLACE_EMPTY)
+      v->next_empty++;
+    place = v->next_empty;
+  }
   else {
     table_grow (v, 1);
     v->places[v->places_count++] = (struct place) { .state = PLACE_EMPTY };
@@ -269,7 +272,13 @@ space_granted (struct volume *v, const struct volume_run *run)
     v->places[place].segment = run->first + s;
     space_spare (v, place);
   }
-  if (v->state == VOLUME_OPEN && v->window < VOLUME_WINDOW_MAX)
+}
+
+void
+space_window (struct volume *v, uint32_t granted)
+{
+  if (v->state == VOLUME_OPEN && granted >= v->window / 2 &&
+      v->window < VOLUME_WINDOW_MAX)
     v->window *= 2;
 }
 
@@ -293,6 +302,11 @@ volume_gives (struct volume *v, struct volume_run *runs, unsigned max)
   uint32_t surplus = spare_for_data (v);
   unsigned count = 0;
 
+  if (v->window > v->config.window &&
+      v->now >= v->taken_ns + VOLUME_WINDOW_MS * NS_PER_MS) {
+    v->window /= 2;
+    v->taken_ns = v->now;
+  }
   if (v->state != VOLUME_OPEN || surplus <= 2 * v->window)
     return 0;
   surplus -= v->window;
@@ -309,9 +323,9 @@ volume_gives (struct volume *v, struct volume_run *runs, unsigned max)
     else
       break;
     place_set (v, i, PLACE_EMPTY);
+    if (i < v->next_empty)
+      v->next_empty = i;
     surplus--;
   }
-  if (v->window > VOLUME_WINDOW_MIN)
-    v->window /= 2;
   return count;
 }

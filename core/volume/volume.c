@@ -65,7 +65,9 @@ volume_new (const struct volume_config *config)
   v->config = *config;
   if (v->config.log_entries == 0)
     v->config.log_entries = POOL_LOG_ENTRIES;
-  v->window = VOLUME_WINDOW_MIN;
+  if (v->config.window == 0)
+    v->config.window = VOLUME_WINDOW_MIN;
+  v->window = v->config.window;
   v->block_bytes = config->pool.segment_bytes / POOL_BLOCKS;
   v->log.sequence = 1;
   TAILQ_INIT (&v->ready);
@@ -284,9 +286,14 @@ void
 volume_granted (struct volume *v, const struct volume_run *runs, unsigned count,
                 uint64_t now_ns)
 {
+  uint32_t granted = 0;
+
   input (v, now_ns);
-  for (unsigned i = 0; i < count; i++)
+  for (unsigned i = 0; i < count; i++) {
     space_granted (v, &runs[i]);
+    granted += runs[i].count;
+  }
+  space_window (v, granted);
   if (v->state != VOLUME_OPENING)
     pump (v);
 }
@@ -505,9 +512,6 @@ volume_stats (const struct volume *v, struct volume_stats *stats)
     .log = v->count[PLACE_LOG],
     .kept = space_kept (v, 0),
   };
-  for (uint32_t i = 0; i < v->places_count; i++)
-    if (v->places[i].state == PLACE_DATA)
-      stats->blocks += (uint64_t) __builtin_popcountll (v->places[i].blocks);
   TAILQ_FOREACH (p, &v->hungry, link)
     stats->waiting++;
 }

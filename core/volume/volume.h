@@ -51,6 +51,8 @@ struct volume_config {
   unsigned full_wait_ms; /* a write waits so long for a segment, then ENOSPC */
   bool
     scan; /* the root and the log are read, nothing is written, no request runs */
+  unsigned window; /* the smallest one, in segments; 0: VOLUME_WINDOW_MIN.  Less
+                      only in tests. */
   unsigned
     log_entries; /* in a block of the log; 0: POOL_LOG_ENTRIES.  Less only in
                            tests. */
@@ -166,7 +168,9 @@ struct volume_request *volume_next_done (struct volume *v);
  * one on.  waits: requests wait for them.
  */
 unsigned volume_wants (const struct volume *v, uint32_t *near, bool *waits);
-/* Segments that the volume gives back, and does not touch from now on.  Returns how many
+/* Segments that the volume gives back, and does not touch from now on: it has more than
+ * twice as many spare ones as its window, which gets smaller while the volume takes none
+ * (VOLUME_WINDOW_MS).  Returns how many
  * runs; ask until it is 0.  If the caller ends before weftd knows, they are still granted
  * to this volume, and spare in its next life.
  */
@@ -186,7 +190,6 @@ unsigned volume_uses (const struct volume *v, uint32_t *after,
 
 struct volume_stats {
   uint64_t mapped; /* segments with data */
-  uint64_t blocks; /* of them, present */
   uint64_t spare; /* granted and unused, including segments that the durable log
                        still names */
   uint64_t log;   /* segments of the log */

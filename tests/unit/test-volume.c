@@ -60,6 +60,8 @@ carry_out (struct volume *v)
   struct array_request *io;
 
   while ((io = volume_next_io (v))) {
+    if (io->op == ARRAY_FLUSH && flush_fails)
+      volume_lost (v, 1);
     io->error = carry_out_one (io);
     volume_io_done (v, io, 1);
     volume_check (v);
@@ -389,6 +391,37 @@ test_gives (void)
   granted = 20;
 }
 
+/* The window has grown, and gets smaller while no segment is taken. */
+static void
+test_window (void)
+{
+  struct volume_run more[] = { { pool_first_segment (&pool) + 20, 8 } }, run;
+  const uint64_t second = VOLUME_WINDOW_MS * NS_PER_MS;
+  struct volume_stats stats;
+  uint8_t buf[512] = { 7 };
+  struct volume *v;
+
+  granted = 20;
+  v = open_volume ();
+  volume_granted (v, more, 1, 1);
+  more[0].first += 8;
+  volume_granted (v, more, 1, 1); /* it is less than half of the window */
+  CHECK (ask (v, ARRAY_WRITE, 0, sizeof buf, buf) == 0);
+  volume_tick (v, second);
+  CHECK (volume_gives (v, &run, 1) == 0);
+  volume_tick (v, second + 1);
+  CHECK (volume_gives (v, &run, 1) == 1 && run.count == 17);
+  volume_tick (v, 3 * second);
+  CHECK (volume_gives (v, &run, 1) == 0);
+  volume_stats (v, &stats);
+  CHECK (stats.spare == 18);
+  volume_granted (v, &run, 1, 1); /* into the empty places */
+  volume_check (v);
+  volume_delete (v, 1);
+  carry_out (v);
+  volume_free (v);
+}
+
 /* A FLUSH that began before the answer of a lost write fails; the client's next FLUSH fails
  * as well, though one of another client has failed meanwhile.
  */
@@ -526,6 +559,7 @@ main (void)
   test_former_array ();
   test_lost_while_opening ();
   test_gives ();
+  test_window ();
   test_told_twice ();
   test_fua_of_a_dropped_block ();
   test_empty_log ();

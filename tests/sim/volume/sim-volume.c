@@ -217,6 +217,7 @@ begin (uint64_t seed)
                 (uint32_t) (1 + (volumes * 2 * POOL_ROOT_BYTES) / segment + 9 +
                             sim_below (30)),
                 volumes, segment / SECTOR * (2 + sim_below (5)));
+  vw.window = sim_chance (50) ? 0 : 2 + (unsigned) sim_below (4);
   vw.log_entries = sim_chance (50) ? 0 : 1 + (unsigned) sim_below (3);
   for (unsigned i = 0; i < volumes; i++)
     vworld_make (i, random_size (1));

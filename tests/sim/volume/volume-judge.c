@@ -238,8 +238,9 @@ flush_done (const struct vjudged *j)
               j->volume, j->client);
   for (uint64_t i = 0; i < j->count; i++)
     raise_to (&grains[j->first + i].promised, j->floors[i]);
-  if (owed[j->volume][j->client].wrote <= j->at)
-    owed[j->volume][j->client].wrote = 0;
+  for (unsigned c = 0; c < VOLUME_CLIENTS; c++)
+    if (owed[j->volume][c].wrote <= j->at)
+      owed[j->volume][c].wrote = 0;
   flush_over (j);
 }
 
@@ -292,7 +293,8 @@ vjudge_lost (unsigned owner)
 {
   unsigned volume = owner / VOLUME_CLIENTS, client = owner % VOLUME_CLIENTS;
 
-  if (owner == NOBODY)
+  /* A write that is not answered loses nothing: its parts are written again. */
+  if (owner == NOBODY || owed[volume][client].wrote == 0)
     return;
   owed[volume][client].must = true;
   owed[volume][client].must_at = owed[volume][client].wrote;

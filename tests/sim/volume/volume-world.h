@@ -108,6 +108,7 @@ struct volume_world {
   struct volume_request *was_read; /* by vworld_open */
   unsigned full_wait_ms;
   unsigned log_entries; /* of struct volume_config */
+  unsigned window;      /* the volumes' smallest */
   uint64_t requests, ios, cuts, kills, losses, flushes, full_errors, imports,
     anews, freed;
 };
