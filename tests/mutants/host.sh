@@ -319,3 +319,27 @@ mutant lost-server-is-not-told test-follow follow.c \
   'f->unreached = true;' ';'
 mutant next-server-counts-as-unreached test-follow follow.c \
   'f->unreached = !ok;' 'f->unreached |= !ok;'
+
+# The volumes of a pool.
+mutant holder-message-without-an-answer-is-over test-holder holder.c \
+  '    return; /* it is sent again */' '{ message_free (h); return; }'
+mutant holder-message-without-an-answer-counts test-holder holder.c \
+  'if (status != 200)' 'if (0)'
+mutant holder-takes-what-is-in-use test-holder holder.c \
+  'if (spans_meet (&h->owned, run->first, (uint64_t) run->first + run->count))' 'if (0)'
+mutant holder-grants-twice-at-an-opening test-holder holder.c \
+  'if (!*why && i > 0 && runs[i].first < runs[i - 1].first + runs[i - 1].count)' 'if (0)'
+mutant holder-keeps-what-it-gives test-holder holder.c \
+  '    owner_set (h, &runs[i], 0);' ''
+mutant holder-order-twice test-holder holder.c \
+  'orders[i].number > h->taken && ' ''
+mutant holder-asks-without-a-pause test-holder holder.c \
+  'if (!v->vain)' 'if (1)'
+mutant holder-asks-late-though-requests-wait test-holder holder.c \
+  'v->facts.waits || v->facts.log > 0' 'v->facts.log > 0'
+mutant holder-formats-again-and-again test-holder holder.c \
+  'h->formatted_said |= m->formatted;' ';'
+mutant holder-says-figures-at-once test-holder holder.c \
+  'v->said_ms + FIGURES_MS' '0'
+mutant holder-loses-what-has-no-room test-holder holder.c \
+  '  h->dones -= m->dones;' '  h->dones = 0;'
