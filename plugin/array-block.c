@@ -58,8 +58,9 @@ submit (struct block *b, struct array_request *r, uint64_t now_ns)
 }
 
 static struct array_request *
-next_done (struct block *b)
+next_done (struct block *b, uint64_t now_ns)
 {
+  (void) now_ns;
   return array_next_done (array_of (b));
 }
 

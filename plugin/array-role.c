@@ -34,6 +34,7 @@
 #include "peer.h"
 #include "array-resync.h"
 #include "role.h"
+#include "volumes.h"
 #include "served.h"
 
 /* For a member that doesn't answer the handshake: less than a session may be
@@ -49,6 +50,7 @@ struct array_export {
   struct control *control;     /* NULL with a static map, and of a service */
   struct following *following; /* of a service */
   struct block *block;         /* serves its clients */
+  struct volumes *volumes;     /* of a pool */
   struct engine *engine;       /* NULL: it has ended */
   struct layout layout;
   bool connected[ARRAY_MEMBERS_MAX]; /* at the start */
@@ -279,6 +281,7 @@ array_get_ready (void)
   const char *reason, *shortage;
   char why[1024];
   unsigned m;
+  int pool;
 
   if (x == NULL) {
     nbdkit_error ("calloc: %m");
@@ -295,6 +298,9 @@ array_get_ready (void)
       nbdkit_error ("map=%s", why);
   }
   if (x->map == NULL)
+    goto err;
+  pool = x->control ? volumes_are_told (control_answer (x->control)) : 0;
+  if (pool == -1)
     goto err;
   peers = calloc (x->map->members, sizeof *peers);
   if (peers == NULL) {
@@ -313,6 +319,14 @@ array_get_ready (void)
   if (a == NULL)
     goto err;
   x->block = array_block_new (a, x->layout.size);
+  if (x->block && pool) {
+    x->volumes = volumes_new (control_answer (x->control),
+                              control_instance (x->control), x->layout.size,
+                              x->block, a);
+    if (x->volumes == NULL)
+      goto err;
+    x->block = volumes_block (x->volumes);
+  }
   if (x->block)
     x->engine = engine_new (x->block, a, peers, &seats, notice, x);
   if (x->engine == NULL) {
@@ -328,6 +342,7 @@ err:
     x->block->ops->free (x->block);
   else if (a)
     array_free (a);
+  volumes_free (x->volumes);
   for (m = 0; peers && m < x->map->members; m++)
     peer_close (peers[m]);
   free (peers);
@@ -347,6 +362,8 @@ end (struct array_export *x)
     return;
   hangup_stop ();
   loss_stop ();
+  if (x->volumes)
+    volumes_stop (x->volumes);
   recovered = !params.shared || control_lease_stop (x->control);
   clean = engine_end (x->engine, !options.readonly, DRAIN_TIMEOUT_MS);
   if (x->control)
@@ -364,10 +381,12 @@ end (struct array_export *x)
   control_end (x->control, clean && recovered);
   following_end (x->following);
   engine_free (x->engine);
+  volumes_free (x->volumes);
   served_end ();
   map_free (x->map);
   x->engine = NULL;
   x->block = NULL;
+  x->volumes = NULL;
   x->control = NULL;
   x->following = NULL;
   x->map = NULL;
@@ -419,6 +438,10 @@ array_after_fork (void *it)
     return -1;
   if (x->following)
     following_ready (x->following, x->engine);
+  if (x->volumes) {
+    volumes_ready (x->volumes, x->engine);
+    control_volumes (x->control, x->volumes);
+  }
   r = engine_start (x->engine);
   if (r != 0) {
     nbdkit_error ("pthread_create: %s", strerror (r));
@@ -436,7 +459,7 @@ array_after_fork (void *it)
   if (control_start (x->control) == -1)
     return -1;
   if (options.readonly)
-    return 0;
+    return volumes_are_absent (control_answer (x->control), x->engine);
   /* No client is admitted before the copies are in sync: data that was read may
    * not change when a member is lost.
    */
@@ -451,9 +474,15 @@ array_after_fork (void *it)
     r = params.shared ? control_lease_start (x->control) : 0;
     if (r == 0)
       r = loss_start (x->engine, &x->layout);
-    if (r == 0)
+    if (r == 0 && x->volumes == NULL &&
+        volumes_are_absent (control_answer (x->control), x->engine) == -1) {
+      end (x);
+      return -1;
+    }
+    if (r == 0 && (x->volumes == NULL || volumes_start (x->volumes) == 0))
       return 0;
-    nbdkit_error ("pthread_create: %s", strerror (r));
+    if (r != 0)
+      nbdkit_error ("pthread_create: %s", strerror (r));
   }
   end (x);
   return -1;
@@ -461,12 +490,26 @@ array_after_fork (void *it)
 
 /*----- Clients -----*/
 
+static int
+array_list_exports (void *it, struct nbdkit_exports *exports)
+{
+  const struct array_export *x = it;
+  const char *name = params.array ? params.array : params.service;
+
+  if (x->volumes)
+    return volumes_list (x->volumes, exports);
+  if (nbdkit_add_export (exports, "", "the whole array") == -1)
+    return -1;
+  return name ? nbdkit_add_export (exports, name, "the whole array") : 0;
+}
+
 /* A connection. */
 struct handle {
   struct array_export *array;
   struct array_client *client;
-  struct served *served; /* NULL: it is no client of the service */
-  struct guest *guest;   /* NULL: it came from this host */
+  struct served *served;         /* NULL: it is no client of the service */
+  struct volumes_export *volume; /* NULL: it is a client of the array */
+  struct guest *guest;           /* NULL: it came from this host */
   /* the guest of clients that are no clients of the service */
   struct guest own;
 };
@@ -513,6 +556,16 @@ open_export (struct handle *h)
       h->guest = served_guest (h->served);
     }
     return h->served != NULL;
+  }
+  if (x->volumes) {
+    if (node && guests_open (&h->own, node) == -1)
+      return false;
+    h->client = volumes_open (x->volumes, name, &h->volume);
+    if (node && h->client)
+      h->guest = &h->own;
+    else if (node)
+      guests_leave (&h->own);
+    return h->client != NULL;
   }
   if (name[0] != '\0' && (map->name == NULL || strcmp (name, map->name) != 0) &&
       (params.array == NULL || strcmp (name, params.array) != 0)) {
@@ -567,6 +620,8 @@ array_close (void *handle)
     guests_leave (&h->own);
   if (h->served)
     served_close (h->array->engine, h->served);
+  else if (h->volume)
+    volumes_close (h->array->volumes, h->volume, h->client);
   else
     engine_client_close (h->array->engine, h->client);
   free (h);
@@ -578,6 +633,8 @@ array_get_size (void *handle)
   const struct handle *h = handle;
   const struct block *block = h->array->block;
 
+  if (h->volume)
+    return (int64_t) volumes_size (h->array->volumes, h->volume);
   return (int64_t) block->ops->size (block);
 }
 
@@ -730,6 +787,7 @@ const struct role array_role = {
   .get_ready = array_get_ready,
   .after_fork = array_after_fork,
   .cleanup = array_cleanup,
+  .list_exports = array_list_exports,
   .open = array_open,
   .close = array_close,
   .get_size = array_get_size,

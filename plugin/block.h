@@ -1,8 +1,8 @@
 /* block.h: the interface of a block device that an engine serves.
  *
  * The engine (engine.h) has threads, connections and a clock; a block has none of them.  An
- * engine has one block, today the array (array-block.h).  A block of volumes can stand
- * between the two: it implements this interface, and calls that of the array.
+ * engine has one block: the array (array-block.h); or a block of volumes
+ * (volumes-block.h), which has the array's block below it.
  *
  * The engine calls all functions but size and limits with its lock held: one at a time, from
  * any thread.  None of them may wait, or call the engine.  now_ns is of a monotonic clock, and
@@ -51,7 +51,7 @@ struct block_ops {
    * done, all acknowledged writes of all clients are stable on all copies.
    */
   void (*submit) (struct block *b, struct array_request *r, uint64_t now_ns);
-  struct array_request *(*next_done) (struct block *b);
+  struct array_request *(*next_done) (struct block *b, uint64_t now_ns);
 
   /* Requests to members, and their answers: once for each, 0 or an errno.  The I/O is the
    * engine's from next_io to io_done.

@@ -20,7 +20,7 @@
 
 /* weftd's answer to an attach, which has everything. */
 static struct map *
-take_answer (struct control *c, const json_t *reply)
+take_answer (struct control *c, json_t *reply)
 {
   const char *session = json_string_value (json_object_get (reply, "session"));
   const json_t *leases;
@@ -36,6 +36,7 @@ take_answer (struct control *c, const json_t *reply)
     return NULL;
   }
   strcpy (c->session, session);
+  c->answer = json_incref (reply);
   c->generation = json_integer_value (json_object_get (reply, "generation"));
   leases = json_object_get (reply, "leases");
   c->order = json_integer_value (json_object_get (leases, "order"));
@@ -133,6 +134,7 @@ control_attach_session (struct control *c)
   }
   if (params.takeover)
     json_object_set_new (body, "takeover", json_true ());
+  json_object_set_new (body, "pools", json_true ());
   if (exposure_listens ())
     json_object_set_new (body, "exports", json_true ());
   snprintf (path, sizeof path, "/api/v1/arrays/%s/sessions", params.array);

@@ -64,6 +64,8 @@ struct control {
   char instance[PROCESS_INSTANCE_BYTES];
   char process[PROCESS_TEXT_BYTES];
   char session[NAME_BYTES_MAX + 1];
+  json_t *answer;          /* to the attach */
+  struct volumes *volumes; /* NULL: the array is no pool */
   struct engine *engine;
   const struct layout *layout;
   uint64_t heard_ms;          /* when the attach was sent that weftd granted */

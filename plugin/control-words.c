@@ -11,6 +11,7 @@
 #include "exposure.h"
 #include "guests.h"
 #include "role.h"
+#include "volumes.h"
 
 /* ----- Messages to weftd ----- */
 
@@ -93,6 +94,9 @@ control_words (struct control *c, const struct host_action *a)
     pthread_mutex_unlock (&c->lock);
     json_object_set_new (body, "order", json_integer ((json_int_t) order));
   }
+  if (c->volumes)
+    json_object_set_new (
+      body, "volumes", json_integer ((json_int_t) volumes_number (c->volumes)));
   if (params.serves || exposure_listens ())
     json_object_set_new (body, "fences",
                          json_integer ((json_int_t) guests_fences ()));

@@ -28,6 +28,7 @@
 #include "peer.h"
 #include "revoked.h"
 #include "role.h"
+#include "volumes.h"
 
 #define CONNECT_MS 5000
 /* How often the wait for weftd looks for the end, and when it is logged. */
@@ -208,6 +209,8 @@ speak (struct worker *w, const struct host_action *a)
     loss_take (reply);
     guests_take (reply);
   }
+  if (status == 200 && c->volumes)
+    volumes_heard (c->volumes, reply);
   if (status == 200 && json_is_true (json_object_get (reply, "leave")))
     leave (c, "another is to serve it");
   pthread_mutex_lock (&c->lock);
@@ -413,6 +416,24 @@ err:
   return NULL;
 }
 
+const json_t *
+control_answer (const struct control *c)
+{
+  return c->answer;
+}
+
+const char *
+control_instance (const struct control *c)
+{
+  return c->instance;
+}
+
+void
+control_volumes (struct control *c, struct volumes *volumes)
+{
+  c->volumes = volumes;
+}
+
 uint64_t
 control_order (const struct control *c)
 {
@@ -555,6 +576,7 @@ control_end (struct control *c, bool clean)
   host_free (c->host);
   lessee_free (c->lessee);
   map_free (c->latest);
+  json_decref (c->answer);
   json_decref (c->taken.words);
   json_decref (c->taken.stats);
   admin_free (c->admin);

@@ -14,6 +14,7 @@
 
 struct engine;
 struct control;
+struct volumes;
 
 /* Attach the array: the session, and the map that came with it (which the
  * caller frees, after control_end).  Waits for a silent holder to expire, and
@@ -26,6 +27,12 @@ struct control *control_attach (struct map **map);
  * with nothing.
  */
 uint64_t control_order (const struct control *c);
+
+/* weftd's answer to the attach, and this process's word for itself there. */
+const json_t *control_answer (const struct control *c);
+const char *control_instance (const struct control *c);
+/* The array is a pool: heartbeats are for these, too.  Before control_start. */
+void control_volumes (struct control *c, struct volumes *volumes);
 
 /* Hand over the engine.  Called before engine_start, for a notice may come at once
  * after that.  connected[m]: the engine has a connection to member m.  -1 after

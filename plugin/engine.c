@@ -290,7 +290,7 @@ turn_take (struct engine *e, struct turn *t, uint64_t now)
   take_finished (e, t, now);
   for (m = 0; m < e->members; m++)
     report_broken (e, e->peers[m], 0, now);
-  while ((r = e->block->ops->next_done (e->block)) != NULL)
+  while ((r = e->block->ops->next_done (e->block, now)) != NULL)
     finish (e, t, r);
   /* Without memory the block keeps its I/O until some comes back: there is
    * always some on its way then.
@@ -515,6 +515,18 @@ engine_run (struct engine *e, struct array_request *r)
   wait_done (e, &t, w, lead);
   waiter_put (e, w);
   return r->error;
+}
+
+void
+engine_call (struct engine *e,
+             void (*call) (struct block *b, void *opaque, uint64_t now_ns),
+             void *opaque)
+{
+  struct turn t;
+
+  engine_turn_begin (e, &t, NULL);
+  call (e->block, opaque, clock_ns ());
+  engine_turn_end (e, &t);
 }
 
 struct array_client *

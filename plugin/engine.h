@@ -41,6 +41,13 @@ int engine_start (struct engine *e);
 struct array_client *engine_client_open (struct engine *e);
 void engine_client_close (struct engine *e, struct array_client *c);
 
+/* Call this with the engine's lock held, and carry out what the block has to do then.  It
+ * must not block.
+ */
+void engine_call (struct engine *e,
+                  void (*call) (struct block *b, void *opaque, uint64_t now_ns),
+                  void *opaque);
+
 /* Carry out a request; returns when it is done, with its error.  Many threads
  * may be in here at once.
  */

@@ -31,7 +31,9 @@ struct params {
   int64_t image_buffer_bytes;
   unsigned image_age_ms;
   unsigned io_timeout_ms;
-  bool takeover; /* array role: take the array from a host that lives */
+  unsigned
+    full_wait_ms; /* array role: a write waits so long for space in a pool */
+  bool takeover;  /* array role: take the array from a host that lives */
   bool serves; /* array role: serve the array to others, when it is our turn */
   /* Array role: others write the array at the same time, by leases: each a part, which is
    * a pinned one, or ...
@@ -47,6 +49,8 @@ struct role {
   int (*after_fork) (void *it);
   void (*cleanup) (void *it);
 
+  /* NULL: it lists none. */
+  int (*list_exports) (void *it, struct nbdkit_exports *exports);
   void *(*open) (void *it, int readonly);
   void (*close) (void *handle);
   int64_t (*get_size) (void *handle);

@@ -201,6 +201,9 @@ weft_config (const char *key, const char *value)
   if (strcmp (key, "io-timeout") == 0)
     return set_unsigned (&params.io_timeout_ms, key, value, IO_TIMEOUT_MS_MIN,
                          IO_TIMEOUT_MS_MAX);
+  if (strcmp (key, "full-wait") == 0)
+    return set_unsigned (&params.full_wait_ms, key, value, 1,
+                         VOLUME_FULL_WAIT_MS_MAX);
   if (strcmp (key, "takeover") == 0) {
     n = nbdkit_parse_bool (value);
     params.takeover = n == 1;
@@ -396,6 +399,8 @@ weft_config_complete (void)
     params.image_age_ms = IMAGE_AGE_MS_DEFAULT;
   if (params.io_timeout_ms == 0)
     params.io_timeout_ms = IO_TIMEOUT_MS_DEFAULT;
+  if (params.full_wait_ms == 0)
+    params.full_wait_ms = VOLUME_FULL_WAIT_MS_DEFAULT;
   role = params.disk ? &member_role : &array_role;
   return 0;
 }
@@ -420,7 +425,9 @@ weft_config_complete (void)
   "image-age=<MS>          Longest time an image is held (array; default "     \
   "200).\n"                                                                    \
   "io-timeout=<MS>         A member silent for so long is lost (default "      \
-  "15000)."
+  "15000).\n"                                                                  \
+  "full-wait=<MS>          A write waits so long for space in a pool (array; " \
+  "default 60000)."
 
 /* A member's request is carried out by the thread that has received it, and
  * there is one for each connection: nbdkit's threads would hand each request's
@@ -487,16 +494,7 @@ weft_cleanup (void)
 static int
 weft_list_exports (int readonly, int is_tls, struct nbdkit_exports *exports)
 {
-  if (role != &array_role)
-    return 0;
-  if (nbdkit_add_export (exports, "", "the whole array") == -1)
-    return -1;
-  if (params.service)
-    return nbdkit_add_export (exports, params.service, "the whole array");
-  return params.array == NULL ||
-             nbdkit_add_export (exports, params.array, "the whole array") == 0
-           ? 0
-           : -1;
+  return role->list_exports ? role->list_exports (made, exports) : 0;
 }
 
 static const char *

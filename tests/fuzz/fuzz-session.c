@@ -222,6 +222,20 @@ hangup_cut (void)
 {
 }
 
+/* ---- The array is no pool; fuzz-volumes has messages about volumes. ---- */
+
+uint64_t
+volumes_number (struct volumes *vs)
+{
+  abort ();
+}
+
+void
+volumes_heard (struct volumes *vs, const json_t *reply)
+{
+  abort ();
+}
+
 /* ---- The client on another host (plugin/guests.c). ---- */
 
 const char *

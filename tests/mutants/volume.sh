@@ -36,7 +36,9 @@ mutant volume-flush-without-the-log sim-volume-crashes volume-flush.c \
 mutant volume-flush-passes-a-change sim-volume-crashes volume-flush.c \
   'if (p->blocks == 0 ? !p->named : p->blocks == p->logged && p->named)' 'if (1)'
 mutant volume-fua-without-the-log sim-volume-crashes volume-part.c \
-  'if (r->flags & ARRAY_FUA && r->loose)' 'if (0)'
+  'if (r->flags & ARRAY_FUA)
+    volume_flush_add (v, r);' 'if (0)
+    volume_flush_add (v, r);'
 mutant volume-fua-of-an-unlogged-block sim-volume volume-part.c \
   '(blocks & ~place->logged) == 0 &&' ''
 mutant volume-fua-of-a-block-that-the-group-drops test-volume volume-part.c \
@@ -180,3 +182,28 @@ mutant volume-new-root-over-a-torn-one test-volume volume-open.c \
   'v->rootio.scrub = !all_zero (v->open.buf + POOL_ROOT_BYTES, POOL_ROOT_BYTES);' ''
 mutant root-of-another-array test-pool pool.c \
   'if (memcmp (r->array, h->array, 16) != 0)' 'if (0)'
+
+# The block of volumes, over the array's.
+mutant volumes-hear-of-no-loss test-volumes-block volumes-block.c \
+  '    take_losses (vb, now_ns);' '    ;'
+mutant volumes-without-a-clock test-volumes-block volumes-block.c \
+  '      volume_tick (s->volume, now_ns);' '      ;'
+mutant volumes-deadline-is-the-arrays test-volumes-block volumes-block.c \
+  '      first = volume_deadline (s->volume);' '      ;'
+mutant volumes-client-is-not-given-back test-volumes-block volumes-block.c \
+  '  r->client = x->client;' '  ;'
+
+# Windows of segments, and FLUSHes that fail again for one loss.
+mutant volume-window-never-gets-smaller test-volume volume-space.c \
+  '    v->window /= 2;
+    v->taken_ns = v->now;' '    v->taken_ns = v->now;'
+mutant volume-window-grows-with-any-grant test-volume volume-space.c \
+  'granted >= v->window / 2 &&' ''
+mutant volume-empty-place-is-forgotten test-volume volume-space.c \
+  '    if (i < v->next_empty)
+      v->next_empty = i;' ''
+mutant volume-drops-again-for-one-loss sim-volume volume-flush.c \
+  '    end_group (v, false);
+    answer_group (v, EIO);' '    volume_flush_lost (v);
+    end_group (v, false);
+    answer_group (v, EIO);'
