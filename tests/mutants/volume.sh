@@ -202,7 +202,7 @@ mutant volume-window-grows-with-any-grant test-volume volume-space.c \
 mutant volume-empty-place-is-forgotten test-volume volume-space.c \
   '    if (i < v->next_empty)
       v->next_empty = i;' ''
-mutant volume-drops-again-for-one-loss sim-volume volume-flush.c \
+mutant volume-drops-again-for-one-loss test-volume volume-flush.c \
   '    end_group (v, false);
     answer_group (v, EIO);' '    volume_flush_lost (v);
     end_group (v, false);

@@ -415,8 +415,41 @@ test_window (void)
   CHECK (volume_gives (v, &run, 1) == 0);
   volume_stats (v, &stats);
   CHECK (stats.spare == 18);
-  volume_granted (v, &run, 1, 1); /* into the empty places */
-  volume_check (v);
+  for (unsigned i = 0; i < 2; i++) { /* into the empty places */
+    volume_granted (v, &run, 1, (3 + 2 * i) * second);
+    volume_check (v);
+    volume_stats (v, &stats);
+    CHECK (stats.spare == 35);
+    volume_tick (v, (5 + 2 * i) * second);
+    CHECK (volume_gives (v, &run, 1) == 1);
+  }
+  volume_delete (v, 1);
+  carry_out (v);
+  volume_free (v);
+}
+
+/* The FLUSH that tells of a loss fails, and what was written after the loss stays. */
+static void
+test_written_after_a_loss (void)
+{
+  struct volume *v = open_volume ();
+  uint8_t buf[512] = { 7 }, back[512];
+  struct volume_request flush = { .op = ARRAY_FLUSH, .client = client };
+  struct array_request *io;
+
+  CHECK (ask (v, ARRAY_WRITE, 0, sizeof buf, buf) == 0);
+  volume_lost (v, 1);
+  CHECK (ask (v, ARRAY_READ, 0, sizeof back, back) == 0 && back[0] == 0);
+  CHECK (ask (v, ARRAY_WRITE, 0, sizeof buf, buf) == 0);
+  volume_submit (v, &flush, 1);
+  io = volume_next_io (v);
+  CHECK (io->op == ARRAY_FLUSH);
+  io->error = EIO;
+  volume_io_done (v, io, 1);
+  carry_out (v);
+  CHECK (volume_next_done (v) == &flush && flush.error == EIO);
+  CHECK (ask (v, ARRAY_READ, 0, sizeof back, back) == 0 && back[0] == 7);
+  CHECK (ask (v, ARRAY_FLUSH, 0, 0, NULL) == 0);
   volume_delete (v, 1);
   carry_out (v);
   volume_free (v);
@@ -560,6 +593,7 @@ main (void)
   test_lost_while_opening ();
   test_gives ();
   test_window ();
+  test_written_after_a_loss ();
   test_told_twice ();
   test_fua_of_a_dropped_block ();
   test_empty_log ();
