@@ -164,6 +164,10 @@ print_array (const json_t *array)
   print_layout (array);
   printf ("  %-9s %" PRIu64 "\n", "epoch", output_json_number (array, "epoch"));
   array_allow_print (array);
+  if (json_is_object (json_object_get (array, "pool"))) {
+    printf ("\n");
+    volume_print_pool (json_object_get (array, "pool"));
+  }
   printf ("\n");
   print_capacity (array);
   printf ("\n");
@@ -271,6 +275,8 @@ create_request (struct ctl *ctl, const struct args *args, json_t **request)
     ctl_error ("the array's name and --dup must be UTF-8");
     r = EXIT_USAGE;
   }
+  if (r == EXIT_OK && args_switch (args, "pool"))
+    json_object_set_new (*request, "pool", json_true ());
   if (r == EXIT_OK && args_switch (args, "force"))
     json_object_set_new (*request, "force", json_true ());
   if (r == EXIT_OK && allow)

@@ -186,6 +186,8 @@ struct attach {
   bool service, leases; /* by way of the array's service; by leases */
   struct part part;
   unsigned connections;
+  bool pool;       /* for its volumes: the array itself is no disk */
+  const char *uri; /* of a volume; NULL: the array process is looked for */
 };
 
 static int
@@ -365,6 +367,13 @@ find_server (struct ctl *ctl, struct record *r, const struct attach *a)
   if (status != EXIT_OK)
     return status;
   found = look_at_sessions (array, a->node, r);
+  if (json_is_object (json_object_get (array, "pool")) && !a->pool) {
+    ctl_error ("array %s: it is a pool, and no disk itself: attach a volume of "
+               "it, such as %s/NAME (weftctl volume ls %s)",
+               r->name, r->name, r->name);
+    json_decref (array);
+    return EXIT_REFUSED;
+  }
   if (json_is_object (json_object_get (array, "service")) && !r->readonly &&
       !a->takeover) {
     ctl_error ("array %s: it has a service, by which several hosts write to "
@@ -519,6 +528,8 @@ attach_new (struct ctl *ctl, struct record *r, const struct attach *a)
 {
   int status = EXIT_OK;
 
+  if (a->uri)
+    snprintf (r->uri, sizeof r->uri, "%s", a->uri);
   if (r->uri[0] == '\0')
     status = find_server (ctl, r, a);
   r->unseen = !a->print_uri && (r->service || r->leases) && !r->readonly &&
@@ -688,6 +699,80 @@ take_part (const char *value, struct part *part)
   return EXIT_USAGE;
 }
 
+/* --- A volume ------------------------------------------------------------- */
+
+/* The URI of a volume: that of the pool's process, with the name of an export. */
+static void
+volume_uri (const char *pool, const char *name, char *uri, size_t size)
+{
+  const char *host = strstr (pool, "://") + 3;
+  size_t n = strcspn (host, "/?");
+
+  snprintf (uri, size, "%.*s/%s%s", (int) (host + n - pool), pool, name,
+            strchr (pool, '?') ? strchr (pool, '?') : "");
+}
+
+/* The process of this host that has the pool, which is found or started, as by attach
+ * --print-uri.
+ */
+static int
+find_pool (struct ctl *ctl, const struct attach *a, const char *name, char *uri,
+           size_t size)
+{
+  struct attach pool = *a;
+  struct record r;
+  int status = record_open (ctl, &r, name, true);
+
+  pool.print_uri = pool.pool = true;
+  if (status == EXIT_OK)
+    status = r.found ? attach_again (ctl, &r, &pool, false)
+                     : attach_new (ctl, &r, &pool);
+  snprintf (uri, size, "%s", r.uri);
+  record_close (&r);
+  return status;
+}
+
+static int
+attach_volume (struct ctl *ctl, struct attach *a, const char *name,
+               bool readonly)
+{
+  char pool[sizeof ((struct record *) NULL)->uri], path[CTL_PATH_BYTES];
+  char uri[sizeof pool + NAME_BYTES_MAX + 2];
+  struct volume_name v;
+  struct record r;
+  int status = volume_split (name, &v);
+
+  if (status == EXIT_OK && (a->shared || a->part.given)) {
+    ctl_error ("%s: a volume cannot be attached with --%s: one host at a time "
+               "has its pool",
+               name, a->shared ? "shared" : "part");
+    status = EXIT_USAGE;
+  }
+  if (status != EXIT_OK)
+    return status;
+  snprintf (path, sizeof path, "/api/v1/arrays/%s/volumes/%s", v.pool, v.name);
+  status = ctl_call (ctl, "GET", path, NULL, NULL);
+  if (status == EXIT_OK)
+    status = find_pool (ctl, a, v.pool, pool, sizeof pool);
+  if (status != EXIT_OK)
+    return status;
+  volume_uri (pool, v.name, uri, sizeof uri);
+  if (a->print_uri)
+    return ctl_say (ctl, status,
+                    json_pack ("{s:s, s:s}", "array", name, "uri", uri), "%s",
+                    uri);
+  a->uri = uri;
+  status = record_open (ctl, &r, name, true);
+  if (status == EXIT_OK && r.found)
+    status = attach_again (ctl, &r, a, readonly);
+  else if (status == EXIT_OK) {
+    r.readonly = readonly;
+    status = attach_new (ctl, &r, a);
+  }
+  record_close (&r);
+  return ctl_say (ctl, status, record_json (&r), "%s", r.device);
+}
+
 int
 cmd_attach (struct ctl *ctl, const struct args *args)
 {
@@ -703,7 +788,8 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   uint64_t connections = CONNECTIONS_DEFAULT;
   char host[NAME_BYTES_MAX + 1];
   struct record r;
-  int status = ctl_check_name ("an array", name);
+  bool volume = strchr (name, '/') != NULL;
+  int status = volume ? EXIT_OK : ctl_check_name ("an array", name);
 
   if (status == EXIT_OK && node)
     status = ctl_check_name ("a node", node);
@@ -744,6 +830,9 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   ctl_node_name (host);
   a.node = node ? node : host;
   a.connections = (unsigned) connections;
+  a.pool = a.print_uri;
+  if (volume)
+    return attach_volume (ctl, &a, name, readonly);
 
   status = record_open (ctl, &r, name, true);
   if (status == EXIT_OK && a.shared) {

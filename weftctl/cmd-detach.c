@@ -62,25 +62,51 @@ detach_undo (struct ctl *ctl, struct record *r)
   return flushed;
 }
 
+/* The process that was started for a volume of this pool ends with the last of them. */
+static int
+end_pool (struct ctl *ctl, const char *name)
+{
+  struct volume_name v;
+  struct record r;
+  int status = volume_split (name, &v);
+
+  if (status == EXIT_OK)
+    status = record_open (ctl, &r, v.pool, false);
+  else
+    return status;
+  if (status == EXIT_OK && r.found && !record_volumes (&r))
+    status = detach_undo (ctl, &r);
+  record_close (&r);
+  return status;
+}
+
 int
 cmd_detach (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
   char device[64];
   struct record r;
-  bool found, nothing;
-  int status = ctl_check_name ("an array", name);
+  struct volume_name v;
+  bool found, nothing, volume = strchr (name, '/') != NULL;
+  int status = volume ? volume_split (name, &v)
+                      : ctl_check_name ("an array", name);
 
   if (status != EXIT_OK)
     return status;
   status = record_open (ctl, &r, name, false);
   found = r.found;
   nothing = r.lock == -1;
-  if (status == EXIT_OK && found)
+  if (status == EXIT_OK && !volume && record_volumes (&r)) {
+    ctl_error ("array %s: volumes of it are attached on this host; weftctl "
+               "detach %s/NAME first",
+               name, name);
+    status = EXIT_FAILED;
+  }
+  else if (status == EXIT_OK && found)
     status = detach_undo (ctl, &r);
   else if (status == EXIT_OK && !nothing)
     record_remove (&r);
-  if (status == EXIT_OK && !found && device_kept (name, device)) {
+  if (status == EXIT_OK && !found && !volume && device_kept (name, device)) {
     ctl_error ("array %s: weft-attach@%s.service keeps it attached as %s; "
                "systemctl stop that",
                name, name, device);
@@ -94,6 +120,8 @@ cmd_detach (struct ctl *ctl, const struct args *args)
     status = EXIT_FAILED;
   }
   record_close (&r);
+  if (status == EXIT_OK && volume)
+    status = end_pool (ctl, name);
   return ctl_say (ctl, status,
                   json_pack ("{s:s, s:b}", "array", name, "detached", true),
                   "array %s: detached", name);

@@ -22,6 +22,8 @@ extern command_run cmd_ca_show, cmd_ca_rotate, cmd_ca_retire;
 extern command_run cmd_rebuild_ls, cmd_rebuild_pause, cmd_rebuild_resume;
 extern command_run cmd_rebuild_cancel, cmd_rebuild_join, cmd_rebuild_rate;
 extern command_run cmd_rebuild_wait;
+extern command_run cmd_volume_create, cmd_volume_ls, cmd_volume_show;
+extern command_run cmd_volume_resize, cmd_volume_rm;
 extern command_run cmd_session_ls, cmd_session_evict;
 extern command_run cmd_job_ls, cmd_job_show;
 extern command_run cmd_wait_array, cmd_wait_node, cmd_wait_job;

@@ -101,6 +101,35 @@ offer_members (const struct complete *c)
   json_decref (array);
 }
 
+/* The names of all pools, or of their volumes. */
+static void
+offer_pools (const struct complete *c, bool volumes)
+{
+  json_t *reply, *array, *list, *v;
+  char name[2 * NAME_BYTES_MAX + 2];
+  size_t i, k;
+
+  if (ctl_call (c->ctl, "GET", "/api/v1/arrays", NULL, &reply) != EXIT_OK)
+    return;
+  json_array_foreach (json_object_get (reply, "arrays"), i, array) {
+    const char *pool = output_json_text (array, "name");
+
+    if (!json_is_object (json_object_get (array, "pool")))
+      continue;
+    if (!volumes)
+      offer (c, pool);
+    else if (ctl_get (c->ctl, "an array", pool, "/volumes", &list) == EXIT_OK) {
+      json_array_foreach (json_object_get (list, "volumes"), k, v) {
+        snprintf (name, sizeof name, "%s/%s", pool,
+                  output_json_text (v, "name"));
+        offer (c, name);
+      }
+      json_decref (list);
+    }
+  }
+  json_decref (reply);
+}
+
 static void
 offer_live (const struct complete *c, const char *kind)
 {
@@ -145,6 +174,8 @@ offer_kind (const struct complete *c, const char *kind)
     printf ("/\n");
   else if (strcmp (kind, "MEMBER") == 0)
     offer_members (c);
+  else if (strcmp (kind, "POOL") == 0 || strcmp (kind, "VOLUME") == 0)
+    offer_pools (c, kind[0] == 'V');
   else if (strcmp (kind, "STATE") == 0)
     offer_words (c, strcmp (c->command->verb, "array") == 0
                       ? "ready in-sync gone"

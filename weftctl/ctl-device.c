@@ -51,7 +51,7 @@ sysfs_read (const char *device, const char *file, char *text, size_t size)
 static const char *
 fuse_file (const struct record *r, char path[RECORD_PATH_BYTES])
 {
-  snprintf (path, RECORD_PATH_BYTES, "%s/mnt/%s", r->dir, r->name);
+  snprintf (path, RECORD_PATH_BYTES, "%s/mnt/%s", r->dir, r->folder);
   return path;
 }
 

@@ -281,6 +281,15 @@ int ctl_member_path (const struct args *args, const char *verb,
 int array_allow_request (const char *text, json_t *request);
 void array_allow_print (const json_t *array);
 
+/* A volume's name, POOL/NAME.  EXIT_OK, or said why it is none. */
+struct volume_name {
+  /* a longer name is cut, and still too long */
+  char pool[NAME_BYTES_MAX + 2], name[NAME_BYTES_MAX + 2];
+};
+int volume_split (const char *text, struct volume_name *v);
+/* A pool, in lines under an array's name. */
+void volume_print_pool (const json_t *pool);
+
 /* The path of the API for a job; a word about how far it is, and thousandths
  * (-1: nobody knows).
  */

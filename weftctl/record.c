@@ -2,6 +2,7 @@
 
 #include <config.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -232,7 +233,7 @@ lock_dir (struct ctl *ctl, struct record *r, bool *missing)
   char why[512];
 
   for (;;) {
-    r->lock = folder_enter (r->run, r->name, false, why, sizeof why);
+    r->lock = folder_enter (r->run, r->folder, false, why, sizeof why);
     *missing = r->lock == -1 && errno == ENOENT;
     if (*missing)
       return EXIT_OK;
@@ -242,7 +243,7 @@ lock_dir (struct ctl *ctl, struct record *r, bool *missing)
     }
     if (flock (r->lock, LOCK_EX | LOCK_NB) == 0 &&
         fstat (r->lock, &mine) == 0 &&
-        fstatat (r->run, r->name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+        fstatat (r->run, r->folder, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
         mine.st_ino == named.st_ino && mine.st_dev == named.st_dev)
       return EXIT_OK;
     close (r->lock);
@@ -271,7 +272,7 @@ open_run (struct record *r, const char *run, bool create)
     close (at);
   if (made || !create)
     r->run = folder_find (r->dir, base, why, sizeof why);
-  if (r->run != -1 && strcmp (base, r->name) == 0)
+  if (r->run != -1 && strcmp (base, r->folder) == 0)
     return EXIT_OK;
   if (r->run != -1)
     ctl_error ("%s: is a link; remove it", r->dir);
@@ -374,8 +375,12 @@ remove_link (const struct record *r)
 static int
 name_paths (struct record *r, const char *run, const char *arrays)
 {
-  int n = snprintf (r->dir, sizeof r->dir, "%s/%s", run, r->name);
+  int n;
 
+  snprintf (r->folder, sizeof r->folder, "%s", r->name);
+  if (strchr (r->folder, '/'))
+    *strchr (r->folder, '/') = RECORD_VOLUME;
+  n = snprintf (r->dir, sizeof r->dir, "%s/%s", run, r->folder);
   if (run[0] != '/') {
     ctl_error ("WEFT_RUN_DIR=%s: must be an absolute path", run);
     return EXIT_USAGE;
@@ -383,7 +388,7 @@ name_paths (struct record *r, const char *run, const char *arrays)
   if (n < 0 || (size_t) n >= sizeof r->dir) {
     ctl_error ("%s/%s: too long for a socket's address; set WEFT_RUN_DIR to a "
                "shorter path",
-               run, r->name);
+               run, r->folder);
     return EXIT_FAILED;
   }
   snprintf (r->socket, sizeof r->socket, "%s/%s.sock", arrays, r->name);
@@ -406,11 +411,12 @@ record_open (struct ctl *ctl, struct record *r, const char *name, bool create)
   /* For what an earlier weftctl has attached it is made to be detached, too. */
   if (status == EXIT_OK)
     status = open_run (r, run, create || (is_default && geteuid () == 0));
-  if (status == EXIT_OK && is_default && r->run != -1)
+  /* An earlier weftctl knew no volumes. */
+  if (status == EXIT_OK && is_default && r->run != -1 && !strchr (name, '/'))
     status = take_earlier (r);
   do {
     if (status == EXIT_OK && create) {
-      fd = folder_enter (r->run, name, true, why, sizeof why);
+      fd = folder_enter (r->run, r->folder, true, why, sizeof why);
       if (fd == -1) {
         ctl_error ("%s: cannot be made: %s; run as root, or set WEFT_RUN_DIR "
                    "to a directory of yours",
@@ -428,14 +434,38 @@ record_open (struct ctl *ctl, struct record *r, const char *name, bool create)
   return status;
 }
 
+bool
+record_volumes (const struct record *r)
+{
+  int fd = r->run == -1
+             ? -1
+             : openat (r->run, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *dir = fd == -1 ? NULL : fdopendir (fd);
+  size_t n = strlen (r->name);
+  const struct dirent *e;
+  bool any = false;
+
+  if (dir == NULL) {
+    if (fd != -1)
+      close (fd);
+    return false;
+  }
+  while ((e = readdir (dir)))
+    any |= strncmp (e->d_name, r->name, n) == 0 &&
+           e->d_name[n] == RECORD_VOLUME;
+  closedir (dir);
+  return any;
+}
+
 void
 record_remove (struct record *r)
 {
-  remove_link (r);
+  if (!strchr (r->name, '/'))
+    remove_link (r);
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
     unlinkat (r->lock, files[i], 0);
   unlinkat (r->lock, "mnt", AT_REMOVEDIR);
-  unlinkat (r->run, r->name, AT_REMOVEDIR);
+  unlinkat (r->run, r->folder, AT_REMOVEDIR);
   r->found = false;
 }
 

@@ -4,7 +4,7 @@
  * WEFT_RUN_DIR, default /run/weftctl), which is of the user who attaches, with mode
  * 0700, where no other user can replace it (common/folder.h):
  *
- *   ARRAY/attach.json  the record: struct record as JSON
+ *   ARRAY/attach.json  the record: struct record as JSON; of a volume in POOL+NAME
  *   ARRAY/nbd.sock     of the nbdkit that attach started, with nbdkit.pid and
  *                      nbdkit.log
  *   ARRAY/mnt/ARRAY    the array as a file, by nbdfuse, with nbdfuse.pid and
@@ -39,7 +39,8 @@ struct part {
 };
 
 struct record {
-  const char *name; /* of the array */
+  const char *name;                    /* of the array; of a volume POOL/NAME */
+  char folder[2 * NAME_BYTES_MAX + 2]; /* the name of its directory */
   char dir[96];     /* its directory; room in a socket's address is 108 */
   char socket[112]; /* where systemd listens for clients of the array */
   int run;          /* a descriptor of the run directory */
@@ -60,13 +61,18 @@ struct record {
   uint64_t nbd_pid; /* by which the kernel tells our nbd device */
 };
 
-/* Lock the directory of an array and read its record.  With create, the
+/* Between the names of a pool and its volume in the name of a directory. */
+#define RECORD_VOLUME '+'
+
+/* Lock the directory of an array or volume and read its record.  With create, the
  * directory is made; without, one that is missing is as good as an empty one.
  */
 int record_open (struct ctl *ctl, struct record *r, const char *name,
                  bool create);
 /* Write it, durably enough for a crash of weftctl. */
 int record_save (const struct record *r);
+/* Has a volume of this pool a directory, because it is attached? */
+bool record_volumes (const struct record *r);
 /* All is undone: remove the directory and what is left in it. */
 void record_remove (struct record *r);
 void record_close (struct record *r);
@@ -75,7 +81,7 @@ void record_close (struct record *r);
 json_t *record_json (const struct record *r);
 
 /* A path in the record's directory. */
-#define RECORD_PATH_BYTES 224
+#define RECORD_PATH_BYTES 288
 const char *record_path (const struct record *r, const char *file,
                          char path[RECORD_PATH_BYTES]);
 

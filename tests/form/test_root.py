@@ -73,7 +73,7 @@ CALLS = {
         ("unlinkat", "arrays, r->name, 0"): "a name in the folder of its user, and no folder",
         ("unlinkat", "r->lock, files[i], 0"): OURS,
         ("unlinkat", 'r->lock, "mnt", AT_REMOVEDIR'): OURS,
-        ("unlinkat", "r->run, r->name, AT_REMOVEDIR"): OURS},
+        ("unlinkat", "r->run, r->folder, AT_REMOVEDIR"): OURS},
 }
 # Files of common/ that only weftd or nbdkit's plugin use are not root's.
 CALL = re.compile(
