@@ -14,8 +14,9 @@ from weftdactors import members, weftd
 @pytest.fixture
 def pool(weftd, ctl):
     """Array a, a pool."""
-    ctl("array", "create", "a", "--pool", "--yes",
-        *[w for m in members(weftd) for w in ("--disk", m.uuid)])
+    said = ctl("array", "create", "a", "--pool", "--yes",
+               *[w for m in members(weftd) for w in ("--disk", m.uuid)])
+    assert "cannot open the volumes of a pool after weftd's database was lost" in said
     return ctl
 
 
