@@ -173,8 +173,8 @@ def test_a_real_cluster(cluster):
     api = Api(c.admin)
     for path, method, op in operations():
         if method == "get" and not path.endswith(("/events", "openapi.json")):
-            if "security" in op["tags"] or "{job}" in path:
-                continue
+            if "security" in op["tags"] or "{job}" in path or "/volumes" in path:
+                continue  # this array is no pool
             disk = api.get("/api/v1/disks")["disks"][0]["uuid"]
             name = "n0" if "/nodes/" in path else "a"
             if path.endswith("/losing"):

