@@ -1246,6 +1246,8 @@ mutant volumes-scan-of-another-weftd test-cluster-volume cluster-scan.c \
   '(a->pool->scan == NULL ? (begin (a->pool, s), 0) : 0)'
 mutant volumes-scan-two-name-a-segment test-cluster-volume cluster-scan.c \
   'if (other && other != w->root + 1) {' 'if (0) {'
+mutant volumes-scan-forgets-what-is-broken test-cluster-volume cluster-scan.c \
+  'memcpy (f->why, why, sizeof why);' ';'
 mutant volumes-scan-two-at-a-root test-cluster-volume cluster-scan.c \
   '  move_new (a);' ''
 mutant volumes-scan-deleted-are-back test-cluster-volume cluster-scan.c \

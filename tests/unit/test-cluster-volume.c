@@ -863,6 +863,20 @@ test_scan (void)
   want (&held[1], 8);
   assert (gots == 1);
 
+  /* The rest of one of them comes in a message of its own. */
+  begin_restored ();
+  begin_scan ()->end = false;
+  find (&held[0], 0, MiB (64), SEGMENTS);
+  w = find (&held[2], 1, MiB (32), SEGMENTS);
+  w->run[w->runs++] = found[0].run[0];
+  scanned ();
+  begin_scan ()->begin = false;
+  find (&held[2], 1, MiB (32), 1);
+  find (&held[0], 0, MiB (64), 1);
+  scanned ();
+  assert (volume ("v0")->rec.state == CLUSTER_VOLUME_BROKEN);
+  assert (volume ("v2")->rec.state == CLUSTER_VOLUME_BROKEN);
+
   /* A root that can't be read is the volume that the database has there. */
   begin_restored ();
   begin_scan ();

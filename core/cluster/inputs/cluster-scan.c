@@ -77,8 +77,14 @@ note (struct cluster_pool *p, const struct cluster_found_words *w)
   struct cluster_scan *scan = p->scan;
   struct cluster_found *f = &scan->found[w->root];
 
+  char why[sizeof f->why];
+
+  /* A further message about it takes nothing back. */
+  memcpy (why, f->why, sizeof why);
   *f = w->found;
   f->there = true;
+  if (f->why[0] == '\0')
+    memcpy (f->why, why, sizeof why);
   for (unsigned i = 0; i < w->runs; i++)
     for (uint32_t s = w->run[i].first; s < w->run[i].first + w->run[i].count;
          s++) {
