@@ -281,7 +281,7 @@ array_get_ready (void)
   const char *reason, *shortage;
   char why[1024];
   unsigned m;
-  int pool;
+  bool pool;
 
   if (x == NULL) {
     nbdkit_error ("calloc: %m");
@@ -299,9 +299,7 @@ array_get_ready (void)
   }
   if (x->map == NULL)
     goto err;
-  pool = x->control ? volumes_are_told (control_answer (x->control)) : 0;
-  if (pool == -1)
-    goto err;
+  pool = x->control && volumes_are_told (control_answer (x->control));
   peers = calloc (x->map->members, sizeof *peers);
   if (peers == NULL) {
     nbdkit_error ("calloc: %m");
@@ -458,8 +456,12 @@ array_after_fork (void *it)
     return 0;
   if (control_start (x->control) == -1)
     return -1;
-  if (options.readonly)
-    return volumes_are_absent (control_answer (x->control), x->engine);
+  if (options.readonly) {
+    r = volumes_are_absent (control_answer (x->control), x->engine);
+    if (r == -1)
+      end (x);
+    return r;
+  }
   /* No client is admitted before the copies are in sync: data that was read may
    * not change when a member is lost.
    */
@@ -490,13 +492,19 @@ array_after_fork (void *it)
 
 /*----- Clients -----*/
 
+static bool
+is_pool (const struct array_export *x)
+{
+  return x->volumes && !volumes_plain (x->volumes);
+}
+
 static int
 array_list_exports (void *it, struct nbdkit_exports *exports)
 {
   const struct array_export *x = it;
   const char *name = params.array ? params.array : params.service;
 
-  if (x->volumes)
+  if (is_pool (x))
     return volumes_list (x->volumes, exports);
   if (nbdkit_add_export (exports, "", "the whole array") == -1)
     return -1;
@@ -557,7 +565,7 @@ open_export (struct handle *h)
     }
     return h->served != NULL;
   }
-  if (x->volumes) {
+  if (is_pool (x)) {
     if (node && guests_open (&h->own, node) == -1)
       return false;
     h->client = volumes_open (x->volumes, name, &h->volume);

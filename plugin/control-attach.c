@@ -135,6 +135,7 @@ control_attach_session (struct control *c)
   if (params.takeover)
     json_object_set_new (body, "takeover", json_true ());
   json_object_set_new (body, "pools", json_true ());
+  json_object_set_new (body, "scans", json_true ());
   if (exposure_listens ())
     json_object_set_new (body, "exports", json_true ());
   snprintf (path, sizeof path, "/api/v1/arrays/%s/sessions", params.array);

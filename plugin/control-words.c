@@ -78,7 +78,7 @@ control_words (struct control *c, const struct host_action *a)
 {
   struct taken *t = &c->taken;
   json_t *said, *stats;
-  uint64_t order;
+  uint64_t order, number;
   json_t *body = json_pack (
     "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:s?, s:s, s:b, s:i}", "instance",
     c->instance, "epoch", (json_int_t) a->epoch, "arrived",
@@ -94,9 +94,8 @@ control_words (struct control *c, const struct host_action *a)
     pthread_mutex_unlock (&c->lock);
     json_object_set_new (body, "order", json_integer ((json_int_t) order));
   }
-  if (c->volumes)
-    json_object_set_new (
-      body, "volumes", json_integer ((json_int_t) volumes_number (c->volumes)));
+  if (c->volumes && volumes_number (c->volumes, &number))
+    json_object_set_new (body, "volumes", json_integer ((json_int_t) number));
   if (params.serves || exposure_listens ())
     json_object_set_new (body, "fences",
                          json_integer ((json_int_t) guests_fences ()));

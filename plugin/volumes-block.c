@@ -312,6 +312,12 @@ volumes_block_volume (struct block *b, struct volumes_slot *s)
   return s->volume;
 }
 
+uint64_t
+volumes_block_losses (const struct block *b)
+{
+  return array_losses (self (b)->array);
+}
+
 /* ---- The rest of block.h ---- */
 
 static uint64_t

@@ -32,6 +32,9 @@ void volumes_block_drop (struct block *b, struct volumes_slot *s);
 /* The volume's engine, for inputs: the block takes its outputs then. */
 struct volume *volumes_block_volume (struct block *b, struct volumes_slot *s);
 
+/* As of array_losses. */
+uint64_t volumes_block_losses (const struct block *b);
+
 /* A client of the volume; closed by client_close of block.h. */
 struct array_client *volumes_block_client (struct block *b,
                                            struct volumes_slot *s);

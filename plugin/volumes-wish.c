@@ -113,3 +113,25 @@ volumes_wish_facts (struct block *b, void *opaque, uint64_t now_ns)
   };
   w->gives_count = volume_gives (v, w->gives, VOLUMES_WISH_GIVES);
 }
+
+void
+volumes_wish_uses (struct block *b, void *opaque, uint64_t now_ns)
+{
+  struct volumes_wish *w = opaque;
+  struct volume *v = volumes_block_volume (b, w->slot);
+  struct volume_stats stats;
+
+  (void) now_ns;
+  volume_stats (v, &stats);
+  w->kept = stats.kept;
+  w->uses_count = volume_uses (v, &w->uses_after, w->uses, w->uses_max);
+}
+
+void
+volumes_wish_losses (struct block *b, void *opaque, uint64_t now_ns)
+{
+  struct volumes_wish *w = opaque;
+
+  (void) now_ns;
+  w->losses = volumes_block_losses (b);
+}

@@ -29,6 +29,11 @@ struct volumes_wish {
   bool idle;
   int error;
   struct array_client *client;
+  /* In a scan, at most uses_max of the runs that the volume uses, from uses_after on: */
+  struct volume_run *uses;
+  unsigned uses_max, uses_count;
+  uint32_t uses_after;
+  uint64_t kept, losses;
 };
 
 /* Add a volume by `config`, with `runs`, and open it; or `delete` it unopened. */
@@ -43,6 +48,10 @@ void volumes_wish_granted (struct block *b, void *wish, uint64_t now_ns);
 void volumes_wish_resize (struct block *b, void *wish, uint64_t now_ns);
 void volumes_wish_delete (struct block *b, void *wish, uint64_t now_ns);
 void volumes_wish_close (struct block *b, void *wish, uint64_t now_ns);
+/* The next runs that it uses, and the segments that must be kept for its log. */
+void volumes_wish_uses (struct block *b, void *wish, uint64_t now_ns);
+/* How often members have lost their caches. */
+void volumes_wish_losses (struct block *b, void *wish, uint64_t now_ns);
 /* It is idle, and has no client. */
 void volumes_wish_drop (struct block *b, void *wish, uint64_t now_ns);
 

@@ -75,18 +75,28 @@ volumes_words_order (const json_t *json, const struct pool_header *pool,
 }
 
 const char *
+volumes_words_uuid (const json_t *json, uint8_t uuid[16])
+{
+  const char *text = json_string_value (json_object_get (json, "uuid"));
+
+  if (text == NULL || format_uuid_parse (text, uuid) == -1)
+    return "its UUID is missing";
+  return NULL;
+}
+
+const char *
 volumes_words_pool (const json_t *json, uint64_t array_bytes,
                     struct pool_header *pool, bool *formatted)
 {
-  const char *uuid = json_string_value (json_object_get (json, "uuid"));
   json_int_t bytes = json_integer_value (
     json_object_get (json, "segment_bytes"));
   const char *why;
 
   if (pool_plan (array_bytes, (uint64_t) bytes, pool, &why) == -1)
     return why;
-  if (uuid == NULL || format_uuid_parse (uuid, pool->array) == -1)
-    return "its UUID is missing";
+  why = volumes_words_uuid (json, pool->array);
+  if (why)
+    return why;
   if (pool->segments !=
         json_integer_value (json_object_get (json, "segments")) ||
       pool->roots != json_integer_value (json_object_get (json, "roots")))
@@ -157,4 +167,69 @@ volumes_words (const char *instance, const struct holder_message *m)
   json_object_set_new (body, "volumes", volumes);
   json_object_set_new (body, "done", done);
   return body;
+}
+
+/* ---- A scan ---- */
+
+static json_t *
+found_json (const struct volumes_words_found *f, const struct volume_run *runs,
+            unsigned count)
+{
+  json_t *json = json_pack ("{s:I, s:o}", "root", (json_int_t) f->root, "runs",
+                            runs_json (runs, count));
+  char uuid[FORMAT_UUID_TEXT_BYTES];
+
+  if (f->uuid) {
+    format_uuid (f->uuid, uuid);
+    json_object_set_new (json, "uuid", json_string (uuid));
+    json_object_set_new (json, "name", json_string (f->name));
+    json_object_set_new (json, "size", json_integer ((json_int_t) f->size));
+    json_object_set_new (json, "kept", json_integer ((json_int_t) f->kept));
+  }
+  if (f->why)
+    json_object_set_new (json, "why", json_string (f->why));
+  return json;
+}
+
+json_t *
+volumes_words_scan (const char *instance, unsigned flags,
+                    uint64_t segment_bytes,
+                    const struct volumes_words_found *found,
+                    const struct volume_run *runs, unsigned count)
+{
+  json_t *body = json_pack ("{s:s}", "instance", instance);
+
+  if (flags & VOLUMES_WORDS_BEGIN)
+    json_object_set_new (body, "begin", json_true ());
+  if (flags & VOLUMES_WORDS_END)
+    json_object_set_new (body, "end", json_true ());
+  if (segment_bytes > 0)
+    json_object_set_new (body, "segment_bytes",
+                         json_integer ((json_int_t) segment_bytes));
+  if (found)
+    json_object_set_new (body, "volumes",
+                         json_pack ("[o]", found_json (found, runs, count)));
+  return body;
+}
+
+/* weftd that was just started, or that doubts a member, answers later. */
+enum volumes_words_next
+volumes_words_scanned (int status, const char *code, const json_t *reply,
+                       bool *over)
+{
+  const json_t *pool = json_object_get (reply, "pool"), *scan;
+
+  if (status == 200) {
+    scan = json_object_get (pool, "scan");
+    if (!json_is_null (pool) && !json_is_boolean (scan))
+      return VOLUMES_WORDS_REFUSED;
+    *over = !json_is_true (scan);
+    return VOLUMES_WORDS_NEXT;
+  }
+  if (status < 400 || status >= 500 || status == 429 ||
+      (status == 409 && strcmp (code, "doubted") == 0))
+    return VOLUMES_WORDS_AGAIN;
+  if (status == 409 && strcmp (code, "scan") == 0)
+    return VOLUMES_WORDS_ANEW;
+  return VOLUMES_WORDS_REFUSED;
 }

@@ -29,9 +29,45 @@ bool volumes_words_runs (const json_t *json, struct volume_run **runs,
                          unsigned *count);
 bool volumes_words_order (const json_t *json, const struct pool_header *pool,
                           struct holder_order *o);
+/* The array's UUID.  NULL, or a sentence as below. */
+const char *volumes_words_uuid (const json_t *json, uint8_t uuid[16]);
 /* The array has array_bytes.  NULL, or a sentence: why the answer is not usable. */
 const char *volumes_words_pool (const json_t *json, uint64_t array_bytes,
                                 struct pool_header *pool, bool *formatted);
+
+/* ---- A scan ---- */
+
+/* A volume that a scan has found. */
+struct volumes_words_found {
+  unsigned root;
+  const uint8_t *uuid; /* NULL: not known */
+  const char *name;    /* the same */
+  uint64_t size, kept;
+  const char *why; /* it cannot be read; NULL: it can */
+};
+
+enum volumes_words_scan_flags {
+  VOLUMES_WORDS_BEGIN = 1,
+  VOLUMES_WORDS_END = 2
+};
+
+/* A message of a scan; segment_bytes 0, found NULL: none. */
+json_t *volumes_words_scan (const char *instance, unsigned flags,
+                            uint64_t segment_bytes,
+                            const struct volumes_words_found *found,
+                            const struct volume_run *runs, unsigned count);
+
+enum volumes_words_next {
+  VOLUMES_WORDS_NEXT,
+  VOLUMES_WORDS_AGAIN, /* send the same message once more */
+  VOLUMES_WORDS_ANEW,  /* begin the scan again */
+  VOLUMES_WORDS_REFUSED,
+};
+/* weftd's answer to it; status -1: there was none.  *over: it needs no scan any more. */
+enum volumes_words_next volumes_words_scanned (int status, const char *code,
+                                               const json_t *reply, bool *over);
+
+/* ---- Messages ---- */
 
 /* A message to weftd. */
 json_t *volumes_words (const char *instance, const struct holder_message *m);

@@ -32,7 +32,9 @@
 #include "host/holder.h"
 #include "process.h"
 #include "role.h"
+#include "nbdkit-options.h"
 #include "volumes-block.h"
+#include "volumes-scan.h"
 #include "volumes-wish.h"
 #include "volumes-words.h"
 #include "volumes.h"
@@ -63,9 +65,13 @@ struct volumes {
   struct admin *admin, *speaker; /* of `opening`, and of the speaker */
   char session[NAME_BYTES_MAX + 1], instance[PROCESS_INSTANCE_BYTES];
   struct pool_header pool;
+  uint64_t array_bytes;
   bool formatted;
+  bool scan;     /* weftd needs a scan */
+  bool imported; /* weftd does not know whether the array is a pool */
+  bool plain;    /* it is none */
   TAILQ_HEAD (, volumes_export) exports;
-  struct holder *holder;
+  struct holder *holder; /* NULL: the pool is not known */
 
   pthread_mutex_t bell_lock;
   pthread_cond_t bell;
@@ -504,21 +510,23 @@ volumes_heard (struct volumes *vs, const json_t *reply)
     return;
   pthread_mutex_lock (&vs->lock);
   json_array_foreach (list, i, one)
-    if (volumes_words_order (one, &vs->pool, &o))
+    if (vs->holder && volumes_words_order (one, &vs->pool, &o))
       holder_ordered (vs->holder, &o, 1);
   pthread_mutex_unlock (&vs->lock);
   ring (vs);
 }
 
-uint64_t
-volumes_number (struct volumes *vs)
+bool
+volumes_number (struct volumes *vs, uint64_t *number)
 {
-  uint64_t number;
+  bool known;
 
   pthread_mutex_lock (&vs->lock);
-  number = holder_number (vs->holder);
+  known = vs->holder != NULL;
+  if (known)
+    *number = holder_number (vs->holder);
   pthread_mutex_unlock (&vs->lock);
-  return number;
+  return known;
 }
 
 /* ---- The speaker ---- */
@@ -695,49 +703,135 @@ header_write (struct volumes *vs, uint8_t slots[2 * POOL_SLOT_BYTES])
                     POOL_SLOT_BYTES, POOL_SLOT_BYTES);
 }
 
-static int
-header_check (struct volumes *vs)
-{
-  uint8_t slots[2 * POOL_SLOT_BYTES];
-  struct pool_header h;
-  const char *why = "it is another array's";
-  bool ours;
+enum header {
+  HEADER_OURS,
+  HEADER_NONE, /* of this array's pool */
+  HEADER_TORN, /* *why says why */
+  HEADER_FAILED,
+};
 
-  if (header_io (vs->engine, ARRAY_READ, slots, 0, sizeof slots) == -1)
-    return -1;
-  ours = pool_header_newest (slots, &h, &why) != -1 &&
-         memcmp (h.array, vs->pool.array, 16) == 0;
-  if (!ours && !vs->formatted)
-    return header_write (vs, slots);
-  if (ours && (h.segment_bytes != vs->pool.segment_bytes ||
-               h.segments != vs->pool.segments || h.roots != vs->pool.roots))
-    why = "its segments are not those that weftd has recorded";
-  else if (ours)
-    return 0;
-  nbdkit_error ("array %s: the header of the pool is not usable: %s; nothing "
+static enum header
+header_read (struct engine *e, const uint8_t array[16],
+             uint8_t slots[2 * POOL_SLOT_BYTES], struct pool_header *h,
+             const char **why)
+{
+  if (header_io (e, ARRAY_READ, slots, 0, 2 * POOL_SLOT_BYTES) == -1)
+    return HEADER_FAILED;
+  if (pool_header_newest (slots, h, why) != -1 &&
+      memcmp (h->array, array, 16) == 0)
+    return HEADER_OURS;
+  return pool_header_present (slots, array) ? HEADER_TORN : HEADER_NONE;
+}
+
+static int
+header_refuse (const char *why)
+{
+  nbdkit_error ("array %s is a pool, and its header is not usable: %s; nothing "
                 "was changed",
                 params.array, why);
   return -1;
 }
 
+static struct volumes_scan
+scan_of (const struct volumes *vs)
+{
+  return (struct volumes_scan) { .engine = vs->engine,
+                                 .admin = vs->admin,
+                                 .session = vs->session,
+                                 .instance = vs->instance,
+                                 .pool = &vs->pool,
+                                 .imported = vs->imported };
+}
+
+static bool
+holder_make (struct volumes *vs)
+{
+  struct holder *h = holder_new (pool_first_segment (&vs->pool),
+                                 vs->pool.segments);
+
+  pthread_mutex_lock (&vs->lock);
+  vs->holder = h;
+  pthread_mutex_unlock (&vs->lock);
+  if (h == NULL)
+    nbdkit_error ("calloc: %m");
+  return h != NULL;
+}
+
+/* The array was imported, and its header says that it is a pool. */
+static int
+learn_pool (struct volumes *vs, const struct pool_header *h)
+{
+  struct pool_header plan;
+  const char *why = "its size does not fit the array";
+
+  if (pool_plan (vs->array_bytes, h->segment_bytes, &plan, &why) == 0 &&
+      plan.segments == h->segments && plan.roots == h->roots) {
+    vs->pool = *h;
+    return holder_make (vs) ? 0 : -1;
+  }
+  return header_refuse (why);
+}
+
+/* weftd says that the pool has a header, or cannot know.  It gets one only if no volume of
+ * the array was ever made.
+ */
+static int
+header_missing (struct volumes *vs, uint8_t slots[2 * POOL_SLOT_BYTES],
+                const char *why)
+{
+  struct volumes_scan s = scan_of (vs);
+  int any = vs->scan || !vs->formatted ? 0 : 1;
+
+  if (vs->scan)
+    any = volumes_scan_any (&s);
+  if (any == 0)
+    return header_write (vs, slots);
+  return any == 1 ? header_refuse (why) : -1;
+}
+
+/* The header, and the geometry of the pool by it. */
+static int
+header_check (struct volumes *vs)
+{
+  uint8_t slots[2 * POOL_SLOT_BYTES];
+  struct pool_header h;
+  struct volumes_scan s = scan_of (vs);
+  const char *why = "it is missing";
+  enum header found = header_read (vs->engine, vs->pool.array, slots, &h, &why);
+
+  if (found == HEADER_FAILED)
+    return -1;
+  if (found != HEADER_OURS && !vs->imported)
+    return header_missing (vs, slots, why);
+  if (found == HEADER_TORN)
+    return header_refuse (why);
+  if (found == HEADER_NONE) {
+    vs->plain = true;
+    return volumes_scan_plain (&s);
+  }
+  if (vs->imported)
+    return learn_pool (vs, &h);
+  if (h.segment_bytes == vs->pool.segment_bytes &&
+      h.segments == vs->pool.segments && h.roots == vs->pool.roots)
+    return 0;
+  return header_refuse ("its segments are not those that weftd has recorded");
+}
+
 /* ---- Start and end ---- */
 
-int
+static bool
+unknown (const json_t *reply)
+{
+  return json_is_true (
+    json_object_get (json_object_get (reply, "pool"), "unknown"));
+}
+
+bool
 volumes_are_told (const json_t *reply)
 {
-  const json_t *pool = json_object_get (reply, "pool");
-
-  if (!json_is_object (pool) ||
-      json_is_true (json_object_get (pool, "unknown")))
-    return 0;
-  if (!json_is_true (json_object_get (pool, "scan")))
-    return 1;
-  nbdkit_error (
-    "array %s: the database of weftd is older than its volumes, and this "
-    "version cannot read them from the disks: restore the newest "
-    "backup of weftd",
-    params.array);
-  return -1;
+  if (unknown (reply))
+    return !params.shared && !params.serves && !options.readonly;
+  return json_is_object (json_object_get (reply, "pool"));
 }
 
 int
@@ -749,19 +843,22 @@ volumes_are_absent (const json_t *reply, struct engine *e)
   struct pool_header h;
   const char *why;
 
-  if (!json_is_true (json_object_get (pool, "unknown")) || text == NULL ||
-      format_uuid_parse (text, uuid) == -1)
+  if (!unknown (reply) || text == NULL || format_uuid_parse (text, uuid) == -1)
     return 0;
-  if (header_io (e, ARRAY_READ, slots, 0, sizeof slots) == -1)
-    return -1;
-  if (pool_header_newest (slots, &h, &why) == -1 ||
-      memcmp (h.array, uuid, 16) != 0)
+  switch (header_read (e, uuid, slots, &h, &why)) {
+  case HEADER_NONE:
     return 0;
-  nbdkit_error (
-    "array %s is a pool of volumes, and was imported without the database of "
-    "weftd; this version cannot read the volumes from the disks: "
-    "restore a backup of weftd; nothing was changed",
-    params.array);
+  case HEADER_TORN:
+    return header_refuse (why);
+  case HEADER_OURS:
+    nbdkit_error ("array %s was imported, and is a pool of volumes: attach it "
+                  "first without -r, mode= and service=, so that its volumes "
+                  "are read from the disks; nothing was changed",
+                  params.array);
+    break;
+  case HEADER_FAILED:
+    break;
+  }
   return -1;
 }
 
@@ -770,6 +867,7 @@ volumes_new (const json_t *reply, const char *instance, uint64_t array_bytes,
              struct block *below, struct array *array)
 {
   const char *session = json_string_value (json_object_get (reply, "session"));
+  const json_t *pool = json_object_get (reply, "pool");
   struct volumes *vs = calloc (1, sizeof *vs);
   const char *why;
 
@@ -784,16 +882,19 @@ volumes_new (const json_t *reply, const char *instance, uint64_t array_bytes,
   TAILQ_INIT (&vs->exports);
   snprintf (vs->session, sizeof vs->session, "%s", session);
   snprintf (vs->instance, sizeof vs->instance, "%s", instance);
-  why = volumes_words_pool (json_object_get (reply, "pool"), array_bytes,
-                            &vs->pool, &vs->formatted);
+  vs->array_bytes = array_bytes;
+  vs->imported = unknown (reply);
+  vs->scan = vs->imported || json_is_true (json_object_get (pool, "scan"));
+  why = vs->imported
+          ? volumes_words_uuid (pool, vs->pool.array)
+          : volumes_words_pool (pool, array_bytes, &vs->pool, &vs->formatted);
   if (why)
     nbdkit_error ("array %s: weftd's answer has no usable pool: %s",
                   params.array, why);
   else {
     vs->admin = admin_new (params.admin, params.tls, NULL);
     vs->speaker = admin_new (params.admin, params.tls, NULL);
-    vs->holder = holder_new (pool_first_segment (&vs->pool), vs->pool.segments);
-    if (vs->admin && vs->speaker && vs->holder)
+    if (vs->admin && vs->speaker && (vs->imported || holder_make (vs)))
       vs->block = volumes_block_new (below, array, news, vs);
     if (vs->block)
       return vs;
@@ -815,14 +916,26 @@ volumes_ready (struct volumes *vs, struct engine *e)
   vs->engine = e;
 }
 
+bool
+volumes_plain (const struct volumes *vs)
+{
+  return vs->plain;
+}
+
 int
 volumes_start (struct volumes *vs)
 {
+  struct volumes_scan s;
   int r;
 
   if (header_check (vs) == -1)
     return -1;
-  if (!vs->formatted)
+  if (vs->plain)
+    return 0;
+  s = scan_of (vs);
+  if (vs->scan && volumes_scan (&s) == -1)
+    return -1;
+  if (!vs->scan && !vs->formatted)
     holder_formatted (vs->holder);
   r = pthread_create (&vs->thread, NULL, work, vs);
   vs->started = r == 0;

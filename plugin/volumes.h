@@ -20,12 +20,12 @@ struct engine;
 struct volumes;
 struct nbdkit_exports;
 
-/* weftd's answer to an attach.  Is the array a pool?  -1 after nbdkit_error: its `pool` is
- * not usable, or this process cannot serve it.
+/* weftd's answer to an attach.  Is the array a pool?  Or it was imported, and weftd does not
+ * know that: this session finds out, because it has all of the array for itself.
  */
-int volumes_are_told (const json_t *reply);
-/* weftd does not know whether an array that was imported is a pool.  If its first segment
- * says so, -1 after nbdkit_error.
+bool volumes_are_told (const json_t *reply);
+/* A session that does not have all of it: if the first segment of an imported array is a
+ * pool's, -1 after nbdkit_error.
  */
 int volumes_are_absent (const json_t *reply, struct engine *e);
 /* The volumes of this session; the layout of the array has array_bytes, and `below` is its block.  NULL after
@@ -37,10 +37,12 @@ struct volumes *volumes_new (const json_t *reply, const char *instance,
 /* The block for the engine, and the engine. */
 struct block *volumes_block (const struct volumes *vs);
 void volumes_ready (struct volumes *vs, struct engine *e);
-/* All copies are in sync: read the pool's header, or write it; start the thread.  -1 after
- * nbdkit_error.
+/* All copies are in sync: read the pool's header, or write it; scan the pool, if weftd needs
+ * that; start the thread.  -1 after nbdkit_error.
  */
 int volumes_start (struct volumes *vs);
+/* After volumes_start: the array was imported, and is no pool. */
+bool volumes_plain (const struct volumes *vs);
 /* Before engine_end: close all volumes, and stop the thread. */
 void volumes_stop (struct volumes *vs);
 /* After engine_free. */
@@ -61,8 +63,10 @@ int volumes_list (struct volumes *vs, struct nbdkit_exports *exports);
 
 /* ---- Heartbeats ---- */
 
-/* The number of the last message that weftd has answered. */
-uint64_t volumes_number (struct volumes *vs);
+/* The number of the last message that weftd has answered.  False: the array is not known to
+ * be a pool.
+ */
+bool volumes_number (struct volumes *vs, uint64_t *number);
 /* weftd's answer, perhaps with orders. */
 void volumes_heard (struct volumes *vs, const json_t *reply);
 

@@ -233,9 +233,8 @@ reply_grant (const struct cluster *c, const struct cluster_array *a,
     add_fences (c, a, s, view);
   if (s->rec.part.length > 0)
     json_object_set_new (view, "leases", first_leases (c, a, s));
-  if (a->pool ||
-      (a->rec.pool == CLUSTER_POOL_UNKNOWN && s->rec.scans && s->rec.writable &&
-       s->rec.part.length == 0 && !s->rec.service))
+  if (a->pool || (a->rec.pool == CLUSTER_POOL_UNKNOWN && s->rec.scans &&
+                  s->rec.part.length == 0))
     json_object_set_new (view, "pool", reply_pool (a, s));
   if (a->moved)
     json_object_set_new (view, "hold", json_true ());

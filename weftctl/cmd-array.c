@@ -330,12 +330,8 @@ cmd_array_create (struct ctl *ctl, const struct args *args)
 
   if (r == EXIT_OK)
     r = ctl_preflight (ctl, "POST", ARRAYS, request, &preflight);
-  if (r == EXIT_OK && !ctl->json) {
+  if (r == EXIT_OK && !ctl->json)
     print_plan (json_object_get (preflight, "plan"));
-    if (args_switch (args, "pool"))
-      printf ("\nWarning: this version cannot open the volumes of a pool after "
-              "weftd's database was lost, or restored from a backup.\n");
-  }
   json_decref (preflight);
   if (r == EXIT_OK && !ctl->dry_run) {
     snprintf (question, sizeof question,

@@ -20,6 +20,7 @@ static const char root_magic[8] = "WEFTROOT";
 static const char log_magic[4] = "WLOG";
 
 enum { AT_VERSION = 8, AT_CRC = 12 }; /* of the header and of a root */
+enum { HEADER_AT_ARRAY = 16 };
 
 /* ---- The header ---- */
 
@@ -96,7 +97,7 @@ pool_header_encode (const struct pool_header *h, uint8_t slot[POOL_SLOT_BYTES])
   memset (slot, 0, POOL_SLOT_BYTES);
   memcpy (slot, header_magic, 8);
   put_le32 (slot + AT_VERSION, 1);
-  memcpy (slot + 16, h->array, 16);
+  memcpy (slot + HEADER_AT_ARRAY, h->array, 16);
   put_le64 (slot + 32, h->sequence);
   put_le64 (slot + 40, h->segment_bytes);
   put_le32 (slot + 48, h->segments);
@@ -116,7 +117,7 @@ header_decode (const uint8_t slot[POOL_SLOT_BYTES], struct pool_header *h)
     return "the checksum of its pool header is wrong";
   if (get_le32 (slot + AT_VERSION) != 1)
     return "its pool header has a version that this program does not know";
-  memcpy (h->array, slot + 16, 16);
+  memcpy (h->array, slot + HEADER_AT_ARRAY, 16);
   h->sequence = get_le64 (slot + 32);
   h->segment_bytes = get_le64 (slot + 40);
   h->segments = get_le32 (slot + 48);
@@ -158,10 +159,14 @@ pool_header_newest (const uint8_t slots[2 * POOL_SLOT_BYTES],
 }
 
 bool
-pool_header_present (const uint8_t slots[2 * POOL_SLOT_BYTES])
+pool_header_present (const uint8_t slots[2 * POOL_SLOT_BYTES],
+                     const uint8_t array[16])
 {
-  return memcmp (slots, header_magic, 8) == 0 ||
-         memcmp (slots + POOL_SLOT_BYTES, header_magic, 8) == 0;
+  for (unsigned i = 0; i < 2; i++, slots += POOL_SLOT_BYTES)
+    if (memcmp (slots, header_magic, 8) == 0 &&
+        memcmp (slots + HEADER_AT_ARRAY, array, 16) == 0)
+      return true;
+  return false;
 }
 
 /* ---- A root ---- */
@@ -425,6 +430,17 @@ pool_root_newest (const uint8_t slots[2 * POOL_ROOT_BYTES],
   if (second && (!first || r->sequence > sequence))
     return 1;
   return pool_root_decode (slots, h, r, why);
+}
+
+bool
+pool_root_present (const uint8_t slots[2 * POOL_ROOT_BYTES],
+                   const uint8_t array[16])
+{
+  for (unsigned i = 0; i < 2; i++, slots += POOL_ROOT_BYTES)
+    if (memcmp (slots, root_magic, 8) == 0 &&
+        memcmp (slots + ROOT_AT_ARRAY, array, 16) == 0)
+      return true;
+  return false;
 }
 
 /* ---- A log block ---- */

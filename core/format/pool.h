@@ -54,8 +54,9 @@ void pool_header_encode (const struct pool_header *h,
  */
 int pool_header_newest (const uint8_t slots[2 * POOL_SLOT_BYTES],
                         struct pool_header *h, const char **why);
-/* Does either slot begin as a pool's does, valid or not? */
-bool pool_header_present (const uint8_t slots[2 * POOL_SLOT_BYTES]);
+/* Does either slot begin as the header of this array's pool does, valid or not? */
+bool pool_header_present (const uint8_t slots[2 * POOL_SLOT_BYTES],
+                          const uint8_t array[16]);
 
 /* Where the two slots of a root are; and the first segment behind all roots. */
 uint64_t pool_root_offset (const struct pool_header *h, unsigned number);
@@ -124,6 +125,12 @@ int pool_root_decode (const uint8_t slot[POOL_ROOT_BYTES],
 int pool_root_newest (const uint8_t slots[2 * POOL_ROOT_BYTES],
                       const struct pool_header *h, struct pool_root *r,
                       const char **why);
+
+/* Does either slot begin as a root of this array does, valid or not?  If not, no volume has
+ * this place: disks may have any bytes there, those of an array before, too.
+ */
+bool pool_root_present (const uint8_t slots[2 * POOL_ROOT_BYTES],
+                        const uint8_t array[16]);
 
 /* ---- A block of a log ----
  *

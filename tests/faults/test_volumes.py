@@ -2,15 +2,19 @@
 
 Topology: one devcluster whose array is a pool, with two volumes; clients by libnbd.
 Cause: the array process is killed; all processes lose their power, over volatile disks; the
-       pool is full; a volume grows, is deleted, is made again.
+       pool is full; a volume grows, is deleted, is made again; weftd loses its database, or
+       gets an older one, and the process that scans the pool is killed; a root is torn.
 Pass:  after the next start each volume has all blocks that were flushed; in a full pool, after
        full-wait, writes that need space fail and all other requests succeed; trimmed space
-       can be used again; a refusal says the reason, and changes nothing.
+       can be used again; a refusal says the reason, and changes nothing; after a scan no
+       volume gets a segment of another, and a volume that cannot be read is named.
 """
 
 import errno
 import json
+import mmap
 import random
+import shutil
 import time
 
 import nbd
@@ -18,8 +22,10 @@ import pytest
 
 from blockwriter import BLOCKS, Writer
 from copies import check_copies, model_of
+from heldmessages import Proxied, Trap, answer_to, request
 from nbdclient import connected
 from powercut import power_cut, volatile
+from weftctlproc import ctl
 from wefttest import Stopwatch, eventually, run
 
 UNIT = 64 << 10
@@ -203,10 +209,6 @@ def test_thin(cluster):
     assert other.pread(MIB, 30 * MIB) == b"b" * 4096 + bytes(MIB - 4096)
 
 
-def refused(c, method, path, body=None):
-    return c.call(method, path, body, check=False)
-
-
 def test_grow_and_delete(cluster):
     c = pool(cluster, args())
     h = connected(uri(c, "one"))
@@ -256,3 +258,211 @@ def test_names(cluster):
         connected(uri(c, "three"))
     c.start("weftd")
     assert connected(uri(c, "three")).get_size() == 8 * MIB
+
+
+# --- A scan ---------------------------------------------------------------------------
+
+
+ROOT, ROOT_SLOT = b"WEFTROOT", 128 << 10
+
+
+def lose_database(c):
+    """weftd knows nothing; then the array is imported."""
+    uuid = c.get("/api/v1/arrays/a")["uuid"]
+    c.kill("weftd")
+    shutil.rmtree(c.dir / "weftd")
+    c.start("weftd")
+
+    def heard():
+        found = c.get("/api/v1/imports")["imports"]
+        return len(found) == 1 and len(found[0]["members"]) == len(c.members)
+    eventually(heard, what="the members to ask the new weftd")
+    status, reply = c.call("POST", "/api/v1/imports", {"name": "a", "array": uuid})
+    assert status == 201, reply
+
+
+def filled(c, rng):
+    """Both volumes, with all that their clients have flushed; nobody has the pool."""
+    both = writers(c, rng)
+    for w in both:
+        w.until_flushed(10)
+        w.end()
+    c.terminate("array")
+    return both
+
+
+def third(c, rng):
+    """A volume that is made now, and written in many segments, takes nothing from others."""
+    volume(c, "three", 64 * MIB)
+    w = Writer(uri(c, "three"), rng, places=spread(rng))
+    w.start()
+    w.until_flushed(5)
+    w.end()
+    return w
+
+
+def test_database_is_lost(cluster, seed):
+    rng = random.Random(seed)
+    c = pool(cluster, args(), size="128M")
+    both = filled(c, rng)
+    lose_database(c)
+    # Until it is scanned, the pool is no array that anybody could read or write.
+    said = c.call("POST", "/api/v1/arrays/a/volumes", {"name": "three", "size": MIB})
+    assert said[0] == 409, said
+    c.start("array")
+    checked(c, both)
+    assert set(volumes(c)) == set(VOLUMES)
+    new = third(c, rng)
+    checked(c, both)
+    c.restart("array")
+    checked(c, both)
+    new.check(uri(c, "three"))
+    assert "reading the volumes of the pool" in c.log("array")
+    assert c.log("array").count("the pool was scanned: 2 volumes") == 1
+
+
+def test_imported_array_is_none(cluster, seed):
+    """A plain array stays one."""
+    c = cluster(unit=UNIT, size="64M", env=args())
+    h = connected(c.nbd)
+    h.pwrite(b"a" * 4096, 0)
+    h.flush()
+    h.shutdown()
+    c.terminate("array")
+    lose_database(c)
+    for _ in range(2):
+        c.start("array")
+        h = connected(c.nbd)
+        assert h.pread(4096, 0) == b"a" * 4096
+        h.pwrite(b"a" * 8192, 0)
+        h.flush()
+        h.shutdown()
+        c.terminate("array")
+    assert "reading the volumes" not in c.log("array")
+    said = c.call("POST", "/api/v1/arrays/a/volumes", {"name": "one", "size": MIB})
+    assert said[0] == 409 and said[1]["code"] == "not-pool"
+
+
+def test_backup_from_before_a_volume(cluster, ctl, tmp_path, seed):
+    rng = random.Random(seed)
+    c = pool(cluster, args(), size="128M")
+    one = Writer(uri(c, "one"), rng, places=spread(rng))
+    one.start()
+    one.until_flushed(3)
+    connected(uri(c, "two")).shutdown()
+    eventually(lambda: volumes(c)["two"]["state"] == "ready")
+    secret = tmp_path / "passphrase"
+    secret.write_text("correct horse\n")
+    secret.chmod(0o600)
+    ctl(c)("backup", tmp_path / "backup", "--passphrase-file", secret)
+    # Since the backup: one writes on, two is deleted, three is made.
+    one.until_flushed(5)
+    one.end()
+    c.call("DELETE", "/api/v1/arrays/a/volumes/two")
+    eventually(lambda: "two" not in volumes(c))
+    three = third(c, rng)
+    c.terminate("array")
+    c.kill("weftd")
+    run("weftd", "--state", c.dir / "weftd", "--restore", tmp_path / "backup",
+        "--passphrase-file", secret, "--replace")
+    c.start("weftd")
+    eventually(lambda: "was restored from its members" in c.log("weftd"),
+               what="the array to be restored")
+    c.start("array")
+    one.check(uri(c, "one"))
+    assert set(volumes(c)) == {"one", "three"}
+    three.check(uri(c, "three"))
+    volume(c, "two", 32 * MIB)
+    h = connected(uri(c, "two"))
+    assert h.pread(MIB, 0) == bytes(MIB)
+    assert fill(h, 32 * MIB) == (32, None)
+    h.flush()
+    one.check(uri(c, "one"))
+    three.check(uri(c, "three"))
+
+
+STEPS = {"begin": request("begin"), "begun": answer_to("begin"),
+         "volume": request("volumes"), "told": answer_to("volumes"),
+         "end": request("end"), "ended": answer_to("end")}
+
+
+@pytest.mark.long(30)
+def test_scan_is_killed(cluster, seed):
+    """At each step: weftd has taken over all of it, or nothing."""
+    rng = random.Random(seed)
+    c = pool(cluster, args(), size="128M")
+    both = filled(c, rng)
+    lose_database(c)
+    proxy = Proxied(c)
+    command = c.dir / "array.cmd"
+    was = command.read_text()
+    command.write_text(was.replace(c.admin, proxy.admin))
+    assert command.read_text() != was
+    for step, matcher in STEPS.items():
+        proxy.trap = Trap([matcher], lambda: c.kill("array"), drop=True)
+        c.devcluster("start", c.dir, "array", check=False)
+        proxy.trap.wait()
+        status, reply = c.call("GET", "/api/v1/arrays/a/volumes")
+        assert step == "ended" or status == 409 or reply["volumes"] == [], (step, reply)
+    assert set(volumes(c)) == set(VOLUMES)
+    proxy.trap = None
+    c.start("array")
+    checked(c, both)
+    third(c, rng)
+    checked(c, both)
+
+
+def roots(c):
+    """Where roots begin, in the members' files."""
+    found = []
+    for m in c.members:
+        with open(m["file"], "rb") as f, \
+                mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            at = data.find(ROOT)
+            while at >= 0:
+                found.append((m["file"], at))
+                at = data.find(ROOT, at + 1)
+    return found
+
+
+def tear(c, name):
+    """One byte of each copy of each slot of the volume's root is another."""
+    torn = 0
+    for file, at in roots(c):
+        with open(file, "r+b") as f:
+            f.seek(at + 128)  # ROOT_AT_NAME
+            if f.read(64).rstrip(b"\0").decode(errors="replace") != name:
+                continue
+            f.seek(at + 190)  # behind the name
+            f.write(b"\xff")
+            torn += 1
+    return torn
+
+
+def test_root_is_torn(cluster, seed):
+    rng = random.Random(seed)
+    c = pool(cluster, args(), size="128M")
+    both = filled(c, rng)
+    # All copies of both slots, where both were written.
+    assert tear(c, "two") >= 2
+    lose_database(c)
+    c.start("array")
+    both[0].check(uri(c, "one"))
+    found = volumes(c)
+    assert len(found) == 2
+    name = next(n for n in found if n.startswith("broken"))
+    assert found[name]["state"] == "broken"
+    with pytest.raises(nbd.Error):
+        connected(uri(c, name))
+    log = c.log("array")
+    assert f"the volume of root {name[-1]} cannot be read: " in log
+    # Nothing is granted before the broken volume is deleted.
+    volume(c, "three", 8 * MIB)
+    h = connected(uri(c, "one"))
+    h.pwrite(b"x" * 4096, both[0].places[0])
+    h.flush()
+    c.call("DELETE", f"/api/v1/arrays/a/volumes/{name}")
+    eventually(lambda: name not in volumes(c))
+    three = connected(uri(c, "three"))
+    assert fill(three, 8 * MIB) == (8, None)
+    three.flush()

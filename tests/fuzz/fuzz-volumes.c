@@ -87,6 +87,23 @@ attached (const json_t *json)
   assert (why || (h.roots > 0 && pool_first_segment (&h) < h.segments));
 }
 
+/* A scan is over only by an answer that says so. */
+static void
+scanned (const json_t *json)
+{
+  const json_t *said = json_object_get (json, "pool");
+  bool over = false;
+  uint8_t uuid[16];
+
+  (void) volumes_words_uuid (said, uuid);
+  if (volumes_words_scanned (200, "", json, &over) == VOLUMES_WORDS_NEXT)
+    assert (over ? json_is_null (said) ||
+                     json_is_false (json_object_get (said, "scan"))
+                 : json_is_true (json_object_get (said, "scan")));
+  else
+    assert (!over);
+}
+
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
@@ -110,6 +127,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
       ordered (json);
     else if (step % 8 == 2)
       attached (json);
+    else if (step % 8 == 7)
+      scanned (json);
     else
       answered (json, i, step % 8 < 6 ? 200 : 409);
     holder_check (holder);
@@ -136,7 +155,9 @@ fuzz_seeds (void (*seed) (const void *data, size_t size))
     "\"segment_bytes\":1048576,\"segments\":1024,\"roots\":16,"
     "\"formatted\":true}\0"
     "\3{\"granted\":[[30,5],[12,1],[1,1]]}\0"
-    "\6{\"granted\":[[40,5]]}\0";
+    "\6{\"granted\":[[40,5]]}\0"
+    "\7{\"pool\":{\"scan\":true}}\0"
+    "\7{\"pool\":null}\0";
 
   seed (input, sizeof input - 1);
 }

@@ -14,9 +14,8 @@ from weftdactors import members, weftd
 @pytest.fixture
 def pool(weftd, ctl):
     """Array a, a pool."""
-    said = ctl("array", "create", "a", "--pool", "--yes",
-               *[w for m in members(weftd) for w in ("--disk", m.uuid)])
-    assert "cannot open the volumes of a pool after weftd's database was lost" in said
+    ctl("array", "create", "a", "--pool", "--yes",
+        *[w for m in members(weftd) for w in ("--disk", m.uuid)])
     return ctl
 
 

@@ -183,6 +183,24 @@ mutant volume-new-root-over-a-torn-one test-volume volume-open.c \
 mutant root-of-another-array test-pool pool.c \
   'if (memcmp (r->array, h->array, 16) != 0)' 'if (0)'
 
+mutant torn-root-is-none test-pool pool.c \
+  'memcmp (slots, root_magic, 8) == 0 &&
+        memcmp (slots + ROOT_AT_ARRAY, array, 16) == 0)' '0)'
+mutant torn-root-of-another-array test-pool pool.c \
+  'memcmp (slots + ROOT_AT_ARRAY, array, 16) == 0' '1'
+mutant torn-header-of-another-array test-pool pool.c \
+  'memcmp (slots + HEADER_AT_ARRAY, array, 16) == 0' '1'
+
+# The messages of a scan.
+mutant scan-is-over-by-any-answer test-volumes-words volumes-words.c \
+  'if (!json_is_null (pool) && !json_is_boolean (scan))' 'if (0)'
+mutant scan-goes-on-with-another-weftd test-volumes-words volumes-words.c \
+  '    return VOLUMES_WORDS_ANEW;' '    return VOLUMES_WORDS_AGAIN;'
+mutant scan-gives-up-a-weftd-that-starts test-volumes-words volumes-words.c \
+  'if (status < 400 || status >= 500 || status == 429 ||' 'if (status < 400 || status == 429 ||'
+mutant scan-says-a-broken-volume-is-fine test-volumes-words volumes-words.c \
+  '    json_object_set_new (json, "why", json_string (f->why));' '    ;'
+
 # The block of volumes, over the array's.
 mutant volumes-hear-of-no-loss test-volumes-block volumes-block.c \
   '    take_losses (vb, now_ns);' '    ;'

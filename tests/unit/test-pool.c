@@ -55,9 +55,16 @@ test_header (void)
   struct pool_header h;
 
   CHECK (pool_header_newest (two, &h, &why) == -1);
-  CHECK (!pool_header_present (two));
+  CHECK (!pool_header_present (two, header.array));
   pool_header_encode (&header, two + POOL_SLOT_BYTES);
-  CHECK (pool_header_present (two));
+  CHECK (pool_header_present (two, header.array));
+  two[POOL_SLOT_BYTES + 40]++; /* torn */
+  CHECK (pool_header_newest (two, &h, &why) == -1);
+  CHECK (pool_header_present (two, header.array));
+  two[POOL_SLOT_BYTES + 16]++; /* another array's */
+  CHECK (!pool_header_present (two, header.array));
+  two[POOL_SLOT_BYTES + 16]--;
+  two[POOL_SLOT_BYTES + 40]--;
   CHECK (memcmp (two + POOL_SLOT_BYTES, "WEFTPOOL", 8) == 0);
   CHECK (get_le32 (two + POOL_SLOT_BYTES + 8) == 1);
   CHECK (get_le64 (two + POOL_SLOT_BYTES + 40) == MiB (1));
@@ -144,6 +151,17 @@ test_root (unsigned snapshots, unsigned branches, unsigned log)
       CHECK (why != NULL);
     pool_root_encode (&root, slots);
   }
+  CHECK (pool_root_present (slots, header.array));
+  memcpy (slots + POOL_ROOT_BYTES, slots, POOL_ROOT_BYTES);
+  memset (slots, 0, POOL_ROOT_BYTES);
+  slots[POOL_ROOT_BYTES + 24]++; /* torn */
+  CHECK (pool_root_newest (slots, &header, &again, &why) == -1);
+  CHECK (pool_root_present (slots, header.array));
+  slots[POOL_ROOT_BYTES + 112]++; /* another array's */
+  CHECK (!pool_root_present (slots, header.array));
+  slots[POOL_ROOT_BYTES + 112]--;
+  slots[POOL_ROOT_BYTES]++;
+  CHECK (!pool_root_present (slots, header.array));
 }
 
 /* A root of nonsense with a right checksum is refused. */
