@@ -134,14 +134,15 @@ view_orders (const struct cluster_array *a)
   static const char *const words[] = {
     [CLUSTER_VOLUME_RESIZE] = "resize", [CLUSTER_VOLUME_DELETE] = "delete"
   };
-  const struct cluster_volume *v;
+  const struct cluster_volume **ordered;
   json_t *list = json_array ();
+  unsigned count;
 
-  TAILQ_FOREACH (v, &a->pool->volumes, link) {
+  ordered = cluster_volume_orders (a, &count);
+  for (unsigned i = 0; i < count; i++) {
+    const struct cluster_volume *v = ordered[i];
     json_t *order;
 
-    if (v->order.number == 0)
-      continue;
     order = json_pack ("{so so ss}", "order", text_number (v->order.number),
                        "volume", view_held_volume (v), "do",
                        words[v->order.what]);
@@ -149,5 +150,6 @@ view_orders (const struct cluster_array *a)
       json_object_set_new (order, "size", text_number (v->order.size));
     json_array_append_new (list, order);
   }
+  free (ordered);
   return list;
 }

@@ -49,6 +49,7 @@ struct cluster_volume {
 /* A volume that a scan has found. */
 struct cluster_found {
   bool there;
+  bool renewed; /* its UUID is another volume's, so it gets another one */
   uint8_t uuid[16];
   char name[NAME_BYTES_MAX + 1];
   uint64_t size;

@@ -467,6 +467,9 @@ struct cluster_volume *cluster_volume_find (const struct cluster_array *a,
 struct cluster_run *cluster_volume_runs (const struct cluster_array *a,
                                          const struct cluster_volume *v,
                                          unsigned *count);
+/* The volumes for which there are orders, by the orders' numbers; the caller frees the list. */
+const struct cluster_volume **
+cluster_volume_orders (const struct cluster_array *a, unsigned *count);
 /* The answer to the message of this number: the next volume that was granted something,
  * or NULL.
  */

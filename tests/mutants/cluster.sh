@@ -1238,7 +1238,7 @@ mutant volumes-shrink test-cluster-volume cluster-pool.c \
 mutant volumes-pool-is-served test-cluster-volume cluster-service.c \
   '!refuse_pool (c, in->op, a) &&' ''
 mutant volumes-scan-keeps-nothing test-cluster-volume cluster-scan.c \
-  'scan->found[v->rec.root].kept, run' '0, run'
+  'scan->found[v->rec.root].kept);' '0);'
 mutant volumes-scan-grants-what-is-found test-cluster-volume cluster-scan.c \
   '  cluster_space_adopt (p, scan->owner);' ''
 mutant volumes-scan-of-another-weftd test-cluster-volume cluster-scan.c \
@@ -1249,7 +1249,37 @@ mutant volumes-scan-two-name-a-segment test-cluster-volume cluster-scan.c \
 mutant volumes-scan-forgets-what-is-broken test-cluster-volume cluster-scan.c \
   'memcpy (f->why, why, sizeof why);' ';'
 mutant volumes-scan-two-at-a-root test-cluster-volume cluster-scan.c \
-  '  move_new (a);' ''
+  '  move_new (c, a);' ''
+mutant volumes-scan-new-one-without-a-root test-cluster-volume cluster-scan.c \
+  'if (root != UINT_MAX) {' 'if (1) {'
+mutant volumes-scan-new-one-keeps-a-name test-cluster-volume cluster-scan.c \
+  'new && !cluster_found_name (a->pool, v->rec.name)' 'new'
+mutant volumes-scan-runs-overlap test-cluster-volume cluster-scan.c \
+  'w->run[i].first < w->run[i - 1].first + w->run[i - 1].count' \
+  'w->run[i].first <= w->run[i - 1].first'
+mutant volumes-scan-root-twice-in-a-message test-cluster-volume cluster-scan.c \
+  'if (seen[w->root]) {' 'if (0) {'
+mutant volumes-scan-takes-a-doubt-back test-cluster-volume cluster-scan.c \
+  "if (f->why[0] == '\\0')" 'if (0)'
+mutant volumes-scan-takes-another-pools-volume test-cluster-volume cluster-found.c \
+  '  judge_strangers (c, a, list, count);' ''
+mutant volumes-scan-two-of-a-uuid test-cluster-volume cluster-found.c \
+  '  judge_twins (p, list, count);' ''
+mutant volumes-scan-two-of-a-name test-cluster-volume cluster-found.c \
+  'taken (a, name, f); i++' '0; i++'
+mutant volumes-scan-torn-one-is-another test-cluster-volume cluster-found.c \
+  'v && !cluster_found_uuid (a->pool, v->rec.uuid)) {' 'v) {'
+mutant volumes-session-over-answers-one test-cluster-volume cluster-volume.c \
+  '      cluster_wait_end (c, w);
+    }
+    v->order.number = 0;' '      cluster_wait_end (c, w);
+      break;
+    }
+    v->order.number = 0;'
+mutant array-goes-and-calls-wait test-cluster-volume cluster-array.c \
+  '    refuse_waiting (c, a, false);' ''
+mutant volumes-orders-by-name test-cluster-volume cluster-volume.c \
+  '  qsort (list, *count, sizeof *list, by_number);' ''
 mutant volumes-scan-deleted-are-back test-cluster-volume cluster-scan.c \
   '      judge_missing (c, a, v);' '      ;'
 mutant volumes-granted-beside-a-broken-one test-cluster-volume cluster-holder.c \

@@ -660,8 +660,9 @@ test_old_database (void)
 
 /* ---- A scan. ---- */
 
-static struct cluster_found_words found[VOLUMES + 1];
-static struct cluster_run found_run[VOLUMES + 1][SEGMENTS];
+#define FOUND_MAX 32
+static struct cluster_found_words found[FOUND_MAX];
+static struct cluster_run found_run[FOUND_MAX][SEGMENTS];
 static struct cluster_scan_words scan;
 
 /* The process finds this volume, with at most `most` of its segments. */
@@ -835,7 +836,9 @@ test_scan (void)
   begin_scan ();
   find (&held[0], 0, MiB (64), SEGMENTS);
   w = find (&held[2], 1, MiB (32), SEGMENTS);
-  w->run[w->runs++] = found[0].run[0];
+  assert (found[0].run[0].first < w->run[0].first);
+  memmove (&w->run[1], &w->run[0], w->runs++ * sizeof w->run[0]);
+  w->run[0] = found[0].run[0];
   scanned ();
   assert (volume ("v0")->rec.state == CLUSTER_VOLUME_BROKEN);
   assert (volume ("v2")->rec.state == CLUSTER_VOLUME_BROKEN);
@@ -939,6 +942,336 @@ test_import (void)
   scanned ();
   assert (array ()->rec.pool == CLUSTER_POOL_NONE);
   REFUSED ("not-pool", SCAN ());
+}
+
+/* ---- A scan that makes no sense as a whole. ---- */
+
+/* The database may be an old one: the host has left a number out. */
+static void
+unscanned (void)
+{
+  message ()->number += 5;
+  do {
+    ASK (cluster_session_volumes (engine, in, rig.session, &words));
+    if (strcmp (rig.code, "starting") == 0)
+      live_on (8);
+  } while (strcmp (rig.code, "starting") == 0);
+  assert (strcmp (rig.code, "scanning") == 0);
+  assert (array ()->rec.pool == CLUSTER_POOL_UNSCANNED);
+}
+
+/* At this root a volume is found that says this of itself, with so many segments. */
+static struct cluster_found_words *
+claim (unsigned root, uint8_t uuid, const char *name, uint32_t segments)
+{
+  struct cluster_found_words *w = &found[scan.volumes];
+
+  memset (w, 0, sizeof *w);
+  w->root = root;
+  w->run = found_run[scan.volumes++];
+  memset (w->found.uuid, uuid, 16);
+  snprintf (w->found.name, sizeof w->found.name, "%s", name);
+  w->found.size = MiB (8);
+  if (uuid == 0)
+    snprintf (w->found.why, sizeof w->found.why, "both slots are torn");
+  if (segments > 0)
+    w->run[w->runs++] = (struct cluster_run) { array ()->pool->first + 8 * root,
+                                               segments };
+  return w;
+}
+
+/* Names, roots and UUIDs are of one volume each, in all of weftd; and it starts with what it
+ * has stored.
+ */
+static void
+all_of_their_own (void)
+{
+  const struct cluster_array *a, *b;
+  const struct cluster_volume *v, *w;
+
+  for (int again = 0; again < 2; again++) {
+    TAILQ_FOREACH (a, &engine->arrays, link)
+      TAILQ_FOREACH (v, &a->pool->volumes, link) {
+        assert (v->rec.root < a->pool->geometry.roots);
+        TAILQ_FOREACH (b, &engine->arrays, link)
+          TAILQ_FOREACH (w, &b->pool->volumes, link) {
+            if (v == w)
+              continue;
+            assert (!cluster_uuid_equal (v->rec.uuid, w->rec.uuid));
+            assert (a != b || (v->rec.root != w->rec.root &&
+                               strcmp (v->rec.name, w->rec.name) != 0));
+          }
+      }
+    restart ();
+    live_on (8);
+  }
+}
+
+/* Another array has a volume of that UUID: it stays there. */
+static void
+test_scan_elsewhere (void)
+{
+  const struct cluster_volume *v;
+  uint8_t uuid[16];
+
+  begin ();
+  make_array_of ("q", LAYOUT_RAID1, MEMBERS, 2);
+  DONE (cluster_volume_create (engine, in, "q", "victim", MiB (1)));
+  v = cluster_volume_find (cluster_array_find (engine, "q"), "victim");
+  memcpy (uuid, v->rec.uuid, 16);
+  unscanned ();
+  begin_scan ();
+  memcpy (claim (0, 1, "thief", 2)->found.uuid, uuid, 16);
+  claim (1, 2, "honest", 2);
+  scanned ();
+  assert (volume ("thief")->rec.state == CLUSTER_VOLUME_BROKEN);
+  assert (strstr (volume ("thief")->rec.reason, "q/victim"));
+  assert (volume ("honest")->rec.state == CLUSTER_VOLUME_MADE);
+  all_of_their_own ();
+  v = cluster_volume_find (cluster_array_find (engine, "q"), "victim");
+  assert (v && cluster_uuid_equal (v->rec.uuid, uuid));
+}
+
+static void
+test_scan_twins (void)
+{
+  begin ();
+  unscanned ();
+  begin_scan ();
+  claim (0, 1, "x", 2);
+  claim (1, 2, "y", 2);
+  claim (3, 1, "z", 2);
+  scanned ();
+  assert (volume ("x")->rec.state == CLUSTER_VOLUME_BROKEN);
+  assert (volume ("z")->rec.state == CLUSTER_VOLUME_BROKEN);
+  assert (strstr (volume ("x")->rec.reason, "root 3"));
+  assert (strstr (volume ("z")->rec.reason, "root 0"));
+  assert (volume ("y")->rec.state == CLUSTER_VOLUME_MADE);
+  all_of_their_own ();
+}
+
+/* Each root has a volume, and the database a new one. */
+static void
+test_scan_crowd (void)
+{
+  char name[16];
+
+  begin ();
+  create (&held[0], MiB (1));
+  create (&held[1], MiB (1));
+  open_volume (&held[1]);
+  unscanned ();
+  begin_scan ();
+  assert (array ()->pool->geometry.roots <= FOUND_MAX);
+  for (unsigned i = 0; i < array ()->pool->geometry.roots; i++) {
+    snprintf (name, sizeof name, "w%u", i);
+    claim (i, (uint8_t) (i + 1), name, 2);
+  }
+  scanned ();
+  assert (volume ("v0") == NULL && volume ("v1") == NULL);
+  assert (strstr (rig.log, "Volume a/v0, which no process has made, is gone"));
+  all_of_their_own ();
+}
+
+static void
+test_scan_names (void)
+{
+  begin ();
+  DONE (cluster_volume_create (engine, in, "a", "x", MiB (1)));
+  DONE (cluster_volume_create (engine, in, "a", "found-3", MiB (1)));
+  unscanned ();
+  begin_scan ();
+  claim (0, 1, "found-2", 2);
+  claim (1, 2, "x", 2);
+  claim (2, 3, "x", 2);
+  claim (3, 4, "x", 2);
+  claim (4, 5, "broken-5", 2);
+  claim (5, 0, "", 0);
+  scanned ();
+  assert (volume ("found-2")->rec.root == 0);
+  assert (volume ("x")->rec.root == 1);
+  assert (volume ("found-2-2")->rec.root == 2);
+  assert (volume ("found-3-2")->rec.root == 3);
+  assert (volume ("found-3")->rec.state == CLUSTER_VOLUME_NEW);
+  assert (volume ("broken-5")->rec.root == 4);
+  assert (volume ("broken-5-2")->rec.root == 5);
+  assert (strstr (rig.log, "that of root 2 is called found-2-2"));
+  all_of_their_own ();
+}
+
+/* Anything: no scan ends weftd, now or when it starts again. */
+static void
+test_scan_walk (void)
+{
+  static const char *const names[] = {
+    "x", "y", "v0", "found-1", "broken-2", ""
+  };
+
+  for (unsigned round = 0; round < 60; round++) {
+    begin ();
+    weftd.random ^= test_random (UINT32_MAX);
+    make_array_of ("q", LAYOUT_RAID1, MEMBERS, 2);
+    DONE (cluster_volume_create (engine, in, "q", "victim", MiB (1)));
+    for (unsigned i = 0; i < 4; i++)
+      ASK (cluster_volume_create (engine, in, "a", names[rnd () % 5], MiB (1)));
+    for (unsigned again = 0; again < 3; again++) {
+      unscanned ();
+      begin_scan ();
+      for (unsigned root = 0; root < array ()->pool->geometry.roots; root++)
+        if (rnd () % 8 < 1 + round % 8) {
+          struct cluster_found_words *w = claim (
+            root, (uint8_t) (1 + rnd () % 20), names[rnd () % 5],
+            (uint32_t) (rnd () % 10));
+
+          w->found.kept = (uint32_t) (rnd () % 4);
+          if (rnd () % 4 == 0) {
+            memset (w->found.uuid, 0, 16);
+            snprintf (w->found.name, sizeof w->found.name, "%s",
+                      names[rnd () % 6]);
+            snprintf (w->found.why, sizeof w->found.why, "torn");
+            w->found.size = rnd () % 1000;
+          }
+          else if (rnd () % 8 == 0)
+            memcpy (
+              w->found.uuid,
+              cluster_volume_find (cluster_array_find (engine, "q"), "victim")
+                ->rec.uuid,
+              16);
+        }
+      scanned ();
+      all_of_their_own ();
+    }
+  }
+}
+
+/* A message names a segment for each root once at most, and takes no doubt back. */
+static void
+test_scan_message (void)
+{
+  struct cluster_found_words *w;
+  uint32_t first;
+
+  begin ();
+  first = array ()->pool->first;
+  unscanned ();
+  begin_scan ();
+  w = claim (0, 1, "x", 0);
+  w->runs = 2;
+  w->run[0] = (struct cluster_run) { first + 4, 4 };
+  for (uint32_t at = first; at < first + 8; at++) {
+    w->run[1] = (struct cluster_run) { at, 1 };
+    REFUSED ("run", SCAN ());
+  }
+  w->run[1].first = first + 8;
+  claim (0, 1, "x", 1);
+  REFUSED ("twice", SCAN ());
+  assert (array ()->pool->scan == NULL);
+
+  /* In two messages, of which each comes twice. */
+  for (unsigned i = 0; i < 4; i++) {
+    begin_scan ()->end = false;
+    scan.begin = i == 0;
+    w = claim (0, 1, "x", 2);
+    if (i < 2)
+      snprintf (w->found.why, sizeof w->found.why, "its log is torn");
+    else
+      w->run[0].first += 2;
+    scanned ();
+  }
+  begin_scan ()->begin = false;
+  scanned ();
+  assert (volume ("x")->segments == 4);
+  assert (volume ("x")->rec.state == CLUSTER_VOLUME_BROKEN);
+  assert (strcmp (volume ("x")->rec.reason, "its log is torn") == 0);
+}
+
+/* ---- Calls that wait. ---- */
+
+/* Several wait for one order, and the process ends; then the pool goes. */
+static void
+test_waiters (void)
+{
+  for (int what = 0; what < 2; what++) {
+    begin ();
+    create (&held[0], MiB (64));
+    open_volume (&held[0]);
+    made (&held[0], MiB (64));
+    for (int i = 0; i < 3; i++)
+      if (what == 0)
+        CALL (++weftd.op, cluster_volume_delete (engine, in, "a", "v0"));
+      else {
+        CALL (++weftd.op,
+              cluster_volume_resize (engine, in, "a", "v0", MiB (80)));
+        break;
+      }
+    assert (engine->waiting[WAIT_ORDER] == (what == 0 ? 3 : 1));
+    detach ();
+    assert (engine->waiting[WAIT_ORDER] == 0);
+    DONE (cluster_array_delete (engine, in, "a"));
+    live_on (ORDER_MS / CLUSTER_TICK_MS + 2);
+  }
+}
+
+/* Whatever waits for an array is answered when the array goes. */
+static void
+test_wait_and_array_goes (void)
+{
+  static const bool of_array[WAIT_KINDS] = {
+    [WAIT_SESSION] = true, [WAIT_ATTACH] = true,  [WAIT_HOLDER] = true,
+    [WAIT_MEMBERS] = true, [WAIT_SERVICE] = true, [WAIT_LOST] = true,
+    [WAIT_LEASES] = true,  [WAIT_ORDER] = true,
+  };
+
+  for (enum waiting_kind k = 0; k < WAIT_KINDS; k++) {
+    struct cluster_array *a;
+    struct waiting *w;
+
+    /* These need a session of the array, which ends with it. */
+    if (!of_array[k] || k == WAIT_SESSION || k == WAIT_LEASES)
+      continue;
+    begin ();
+    detach ();
+    a = array ();
+    live_on (4);
+    w = cluster_wait (engine, k, ++weftd.op, SERVICE_WAIT_MS);
+    w->array = a;
+    if (k == WAIT_ATTACH)
+      w->grant = alloc_zeroed (sizeof *w->grant);
+    else if (k != WAIT_LOST && k != WAIT_ORDER) {
+      w->challenge = alloc_zeroed (sizeof *w->challenge);
+      snprintf (w->challenge->attach.node, sizeof w->challenge->attach.node,
+                "host");
+    }
+    rig.answered = false;
+    DONE (cluster_array_delete (engine, in, "a"));
+    assert (engine->waiting[k] == 0);
+    live_on (ORDER_MS / CLUSTER_TICK_MS + 2);
+  }
+}
+
+/* The process takes an order's number once, so orders are told by their numbers. */
+static void
+test_orders_ascend (void)
+{
+  const struct cluster_volume **list;
+  unsigned count;
+
+  begin ();
+  for (unsigned i = 0; i < VOLUMES; i++) {
+    create (&held[i], MiB (64));
+    open_volume (&held[i]);
+    made (&held[i], MiB (64));
+  }
+  for (unsigned i = VOLUMES; i-- > 0;)
+    CALL (++weftd.op,
+          cluster_volume_resize (engine, in, "a", held[i].name, MiB (80)));
+  list = cluster_volume_orders (array (), &count);
+  assert (count == VOLUMES);
+  for (unsigned i = 0; i < VOLUMES; i++) {
+    assert (strcmp (list[i]->rec.name, held[VOLUMES - 1 - i].name) == 0);
+    assert (i == 0 || list[i - 1]->order.number < list[i]->order.number);
+  }
+  free (list);
 }
 
 /* ---- What is refused. ---- */
@@ -1121,7 +1454,16 @@ main (void)
   test_told ();
   test_old_database ();
   test_scan ();
+  test_scan_elsewhere ();
+  test_scan_twins ();
+  test_scan_crowd ();
+  test_scan_names ();
+  test_scan_walk ();
+  test_scan_message ();
   test_import ();
+  test_waiters ();
+  test_wait_and_array_goes ();
+  test_orders_ascend ();
   test_refused ();
   test_many ();
   assert (last);

@@ -4,6 +4,7 @@
 
 #include <config.h>
 
+#include <assert.h>
 #include <search.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -213,7 +214,10 @@ void
 cluster_array_free (struct cluster *c, struct cluster_array *a)
 {
   struct cluster_session *s;
+  const struct waiting *w;
 
+  TAILQ_FOREACH (w, &c->waitings, link)
+    assert (w->array != a);
   TAILQ_FOREACH (s, &c->sessions, link)
     if (s->array == a)
       s->array = NULL;

@@ -250,6 +250,22 @@ cluster_array_delete_refused (struct cluster *c, uint64_t op, const char *name)
   return false;
 }
 
+/* Nothing may wait for an array that is gone.  attaches: of these those alone that attach,
+ * which must not be tried again when sessions end.
+ */
+static void
+refuse_waiting (struct cluster *c, const struct cluster_array *a, bool attaches)
+{
+  struct waiting *w, *next;
+
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next)
+    if (w->array == a && (!attaches || w->grant || w->challenge)) {
+      cluster_step_refuse (c, w->op, CLUSTER_NOT_FOUND, "unknown-array",
+                           "array %s was deleted meanwhile", a->rec.name);
+      cluster_wait_end (c, w);
+    }
+}
+
 void
 cluster_array_delete (struct cluster *c, const struct cluster_input *in,
                       const char *name)
@@ -257,20 +273,15 @@ cluster_array_delete (struct cluster *c, const struct cluster_input *in,
   struct cluster_array *a = cluster_array_find (c, name);
   struct cluster_session *s;
   struct cluster_disk *d;
-  struct waiting *w, *next;
   uint8_t uuid[16];
 
   cluster_step_begin (c, in);
   if (!cluster_array_delete_refused (c, in->op, name)) {
     memcpy (uuid, a->rec.uuid, 16);
-    TAILQ_FOREACH_SAFE (w, &c->waitings, link, next)
-      if (w->array == a && (w->grant || w->challenge)) {
-        cluster_step_refuse (c, w->op, CLUSTER_NOT_FOUND, "unknown-array",
-                             "array %s was deleted meanwhile", name);
-        cluster_wait_end (c, w);
-      }
+    refuse_waiting (c, a, true);
     while ((s = TAILQ_FIRST (&a->sessions)))
       cluster_session_end (c, s, "array %s was deleted", name);
+    refuse_waiting (c, a, false);
     for (unsigned m = 0; m < a->layout.members; m++)
       cluster_place_unlink (c, a, m);
     TAILQ_FOREACH (d, &c->disks, link)

@@ -37,6 +37,14 @@ bool cluster_disk_order_forget_refused (struct cluster *c, uint64_t op,
 void cluster_disk_order_remove (struct cluster *c, struct cluster_disk *d);
 void cluster_disk_order_drop (struct cluster *c, struct cluster_disk *d);
 
+/* cluster-found.c */
+/* Judge a finished scan: then each volume that is found has a UUID and a name of its own. */
+void cluster_found_settle (struct cluster *c, const struct cluster_input *in,
+                           const struct cluster_array *a);
+/* Is a volume found of this UUID, or of this name? */
+bool cluster_found_uuid (const struct cluster_pool *p, const uint8_t uuid[16]);
+bool cluster_found_name (const struct cluster_pool *p, const char *name);
+
 /* cluster-attach.c */
 /* An attach has waited too long for members to confirm: go on without them, or
  * refuse it.

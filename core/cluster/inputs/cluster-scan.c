@@ -16,8 +16,8 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,123 +66,128 @@ refuse_found (struct cluster *c, uint64_t op, const struct cluster_pool *p,
                                      " segments from %" PRIu32
                                      " on are none that the pool grants",
                                      w->root, w->run[i].count, w->run[i].first);
+    else if (i > 0 &&
+             w->run[i].first < w->run[i - 1].first + w->run[i - 1].count)
+      problem = cluster_step_refuse (c, op, CLUSTER_INVALID, "run",
+                                     "root %u: its runs are not ascending, or "
+                                     "overlap: see the one from %" PRIu32 " on",
+                                     w->root, w->run[i].first);
   if (problem)
     problem->field = "volumes";
   return problem != NULL;
 }
 
+/* Each root is in it once, and its runs are ascending.  So a message names a segment as often
+ * as the pool has roots at most, and is sent again without harm.
+ */
+static bool
+refuse_order (struct cluster *c, uint64_t op, const struct cluster_pool *p,
+              const struct cluster_scan_words *words)
+{
+  bool seen[POOL_ROOTS_MAX] = { false };
+
+  for (unsigned i = 0; i < words->volumes; i++) {
+    const struct cluster_found_words *w = &words->volume[i];
+
+    if (refuse_found (c, op, p, w))
+      return true;
+    if (seen[w->root]) {
+      cluster_step_refuse (c, op, CLUSTER_INVALID, "twice",
+                           "two elements are about root %u", w->root)
+        ->field = "volumes";
+      return true;
+    }
+    seen[w->root] = true;
+  }
+  return false;
+}
+
+static void
+clash (struct cluster_scan *scan, unsigned root, unsigned other,
+       uint32_t segment)
+{
+  struct cluster_found *f = &scan->found[root], *o = &scan->found[other];
+
+  snprintf (f->why, sizeof f->why,
+            "it and the volume of root %u name segment %" PRIu32, other,
+            segment);
+  snprintf (o->why, sizeof o->why,
+            "it and the volume of root %u name segment %" PRIu32, root,
+            segment);
+}
+
+/* A further message about a root takes no doubt back.  The rest of a volume that names
+ * another one's segment is left out: it is broken, and nothing is granted beside it.
+ */
 static void
 note (struct cluster_pool *p, const struct cluster_found_words *w)
 {
   struct cluster_scan *scan = p->scan;
   struct cluster_found *f = &scan->found[w->root];
-
   char why[sizeof f->why];
 
   /* A further message about it takes nothing back. */
-  memcpy (why, f->why, sizeof why);
+  snprintf (why, sizeof why, "%s", f->why);
   *f = w->found;
   f->there = true;
   if (f->why[0] == '\0')
-    memcpy (f->why, why, sizeof why);
+    snprintf (f->why, sizeof f->why, "%s", why);
   for (unsigned i = 0; i < w->runs; i++)
     for (uint32_t s = w->run[i].first; s < w->run[i].first + w->run[i].count;
          s++) {
       uint32_t other = scan->owner[s];
 
       if (other && other != w->root + 1) {
-        struct cluster_found *o = &scan->found[other - 1];
-
-        snprintf (f->why, sizeof f->why,
-                  "it and the volume of root %" PRIu32 " name segment %" PRIu32,
-                  other - 1, s);
-        snprintf (o->why, sizeof o->why,
-                  "it and the volume of root %u name segment %" PRIu32, w->root,
-                  s);
+        clash (scan, w->root, other - 1, s);
+        return;
       }
-      else
-        scan->owner[s] = w->root + 1;
+      scan->owner[s] = w->root + 1;
     }
 }
 
 /* ---- Taking it over. ---- */
 
-/* A volume that the database has, and that is not found as such.  It stays if no process
- * has made it; else it was deleted later.
+/* A volume that the database has, and that is not found.  It stays if no process has made
+ * it, and no volume that is found has its name; else it was deleted later.
  */
 static void
 judge_missing (struct cluster *c, struct cluster_array *a,
                struct cluster_volume *v)
 {
-  if (v->rec.state == CLUSTER_VOLUME_NEW ||
-      v->rec.state == CLUSTER_VOLUME_TOLD) {
+  bool new = v->rec.state == CLUSTER_VOLUME_NEW ||
+             v->rec.state == CLUSTER_VOLUME_TOLD;
+
+  if (new && !cluster_found_name (a->pool, v->rec.name)) {
     v->rec.state = CLUSTER_VOLUME_NEW;
     return;
   }
   cluster_step_log (c, CLUSTER_WARNING, "array", a->rec.name,
-                    "Volume %s/%s is not in the pool, and was deleted later "
-                    "than weftd's database says.",
+                    new ? "Volume %s/%s, which no process has made, is gone: "
+                          "the pool has another volume of this name."
+                        : "Volume %s/%s is not in the pool, and was deleted "
+                          "later than weftd's database says.",
                     a->rec.name, v->rec.name);
   cluster_volume_drop (c, a, v);
 }
 
-static struct cluster_volume *
-by_name_but (const struct cluster_array *a, const char *name,
-             const struct cluster_volume *but)
-{
-  struct cluster_volume *v = cluster_volume_find (a, name);
-
-  return v == but ? NULL : v;
-}
-
-/* Another volume has this name, which only a new one can: it goes.  A broken one may have
- * no name.
- */
 static void
-name_volume (struct cluster *c, struct cluster_array *a,
-             struct cluster_volume *v, const struct cluster_found *f,
-             unsigned root)
-{
-  struct cluster_volume *other;
-
-  if (name_valid (f->name))
-    snprintf (v->rec.name, sizeof v->rec.name, "%s", f->name);
-  else if (v->rec.name[0] == '\0')
-    snprintf (v->rec.name, sizeof v->rec.name, "broken-%u", root);
-  other = by_name_but (a, v->rec.name, v);
-  if (other && other->rec.state == CLUSTER_VOLUME_NEW)
-    cluster_volume_drop (c, a, other);
-  else if (other)
-    snprintf (v->rec.name, sizeof v->rec.name, "found-%u", root);
-}
-
-static void
-take_over (struct cluster *c, const struct cluster_input *in,
-           struct cluster_array *a, unsigned root,
+take_over (struct cluster *c, struct cluster_array *a, unsigned root,
            const struct cluster_found *f)
 {
   struct cluster_volume *v = cluster_volume_by_uuid (a, f->uuid);
 
-  if (cluster_uuid_is_zero (f->uuid))
-    v = cluster_volume_by_root (a, root);
   if (v == NULL) {
     v = alloc_zeroed (sizeof *v);
     memcpy (v->rec.uuid, f->uuid, 16);
-    if (cluster_uuid_is_zero (f->uuid)) {
-      uint8_t random[KEY_BYTES];
-
-      cluster_import_key (in->random, a->rec.uuid, root, random);
-      cluster_uuid_make (random, v->rec.uuid);
-    }
     memcpy (v->rec.array, a->rec.uuid, 16);
-    v->rec.size = f->size ? f->size : 512;
+    v->rec.size = 512;
     v->rec.since_wall_ms = c->wall_ms;
   }
   else {
     TAILQ_REMOVE (&a->pool->volumes, v, link);
     a->pool->volumes_count--;
   }
-  name_volume (c, a, v, f, root);
+  snprintf (v->rec.name, sizeof v->rec.name, "%s", f->name);
   v->rec.root = root;
   if (f->size > 0)
     v->rec.size = f->size;
@@ -195,14 +200,26 @@ take_over (struct cluster *c, const struct cluster_input *in,
 
 /* The roots of volumes that are not made go to places that are free. */
 static void
-move_new (struct cluster_array *a)
+move_new (struct cluster *c, struct cluster_array *a)
 {
   const struct cluster_scan *scan = a->pool->scan;
-  struct cluster_volume *v;
+  struct cluster_volume *v, *next;
+  unsigned root;
 
-  TAILQ_FOREACH (v, &a->pool->volumes, link)
-    if (v->rec.state == CLUSTER_VOLUME_NEW && scan->found[v->rec.root].there)
-      v->rec.root = cluster_volume_root (a);
+  TAILQ_FOREACH_SAFE (v, &a->pool->volumes, link, next) {
+    if (v->rec.state != CLUSTER_VOLUME_NEW || !scan->found[v->rec.root].there)
+      continue;
+    root = cluster_volume_root (a);
+    if (root != UINT_MAX) {
+      v->rec.root = root;
+      continue;
+    }
+    cluster_step_log (c, CLUSTER_WARNING, "array", a->rec.name,
+                      "Volume %s/%s, which no process has made, is gone: the "
+                      "pool has as many other volumes as it can have.",
+                      a->rec.name, v->rec.name);
+    cluster_volume_drop (c, a, v);
+  }
 }
 
 static void
@@ -226,32 +243,25 @@ end (struct cluster *c, const struct cluster_input *in, struct cluster_array *a)
   struct cluster_pool *p = a->pool;
   struct cluster_scan *scan = p->scan;
   struct cluster_volume *v, *next;
-  struct cluster_run run[VOLUME_RUNS_MAX];
-  unsigned runs;
+  uint32_t from = p->first;
 
-  /* First no segment has an owner. */
+  cluster_found_settle (c, in, a);
+  cluster_space_clear (p);
   TAILQ_FOREACH_SAFE (v, &p->volumes, link, next) {
-    const struct cluster_found *f = &scan->found[v->rec.root];
-
-    cluster_space_drop (p, v);
     v->order.number = 0;
-    if (!f->there || (!cluster_uuid_is_zero (f->uuid) &&
-                      !cluster_uuid_equal (f->uuid, v->rec.uuid)))
+    if (!cluster_found_uuid (p, v->rec.uuid))
       judge_missing (c, a, v);
   }
   for (unsigned root = 0; root < p->geometry.roots; root++)
     if (scan->found[root].there)
-      take_over (c, in, a, root, &scan->found[root]);
-  move_new (a);
+      take_over (c, a, root, &scan->found[root]);
+  move_new (c, a);
   cluster_space_adopt (p, scan->owner);
   TAILQ_FOREACH (v, &p->volumes, link)
     cluster_step_put_volume (c, v);
-  TAILQ_FOREACH (v, &p->volumes, link) {
-    runs = 0;
+  TAILQ_FOREACH (v, &p->volumes, link)
     if (v->rec.state == CLUSTER_VOLUME_MADE)
-      cluster_space_take (p, v, 0, scan->found[v->rec.root].kept, run, &runs,
-                          VOLUME_RUNS_MAX);
-  }
+      from = cluster_space_keep (p, v, from, scan->found[v->rec.root].kept);
   cluster_space_store (c, a);
   cluster_volume_scan_free (p);
   a->rec.pool = CLUSTER_POOL_READY;
@@ -329,9 +339,8 @@ scan (struct cluster *c, const struct cluster_input *in,
     cluster_step_reply_session (c, in->op, CLUSTER_REPLY_SCANNED, a, s);
     return;
   }
-  for (unsigned i = 0; i < words->volumes; i++)
-    if (refuse_found (c, in->op, a->pool, &words->volume[i]))
-      return;
+  if (refuse_order (c, in->op, a->pool, words))
+    return;
   if (words->begin)
     begin (a->pool, s);
   if (a->pool->scan == NULL || a->pool->scan->session != s->rec.id) {

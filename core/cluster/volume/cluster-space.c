@@ -214,16 +214,48 @@ cluster_space_give (struct cluster_pool *p, struct cluster_volume *v,
       own (p, v, run->first + i, false);
 }
 
+static void
+volumes_by_root (const struct cluster_pool *p,
+                 struct cluster_volume *of[POOL_ROOTS_MAX])
+{
+  struct cluster_volume *v;
+
+  memset (of, 0, POOL_ROOTS_MAX * sizeof of[0]);
+  TAILQ_FOREACH (v, &p->volumes, link)
+    of[v->rec.root] = v;
+}
+
 void
 cluster_space_adopt (struct cluster_pool *p, const uint32_t owner[])
 {
-  struct cluster_volume *of[POOL_ROOTS_MAX] = { NULL }, *v;
+  struct cluster_volume *of[POOL_ROOTS_MAX];
 
-  TAILQ_FOREACH (v, &p->volumes, link)
-    of[v->rec.root] = v;
+  volumes_by_root (p, of);
   for (uint32_t s = p->first; s < p->geometry.segments; s++)
     if (owner[s])
       own (p, of[owner[s] - 1], s, true);
+}
+
+void
+cluster_space_clear (struct cluster_pool *p)
+{
+  struct cluster_volume *of[POOL_ROOTS_MAX];
+
+  volumes_by_root (p, of);
+  for (uint32_t s = p->first; s < p->geometry.segments; s++)
+    if (p->owner[s])
+      own (p, of[p->owner[s] - 1], s, false);
+}
+
+uint32_t
+cluster_space_keep (struct cluster_pool *p, struct cluster_volume *v,
+                    uint32_t from, uint32_t want)
+{
+  uint32_t end = p->geometry.segments;
+
+  for (; want > 0 && (from = next_free (p, from, end)) < end; want--)
+    own (p, v, from++, true);
+  return from;
 }
 
 void

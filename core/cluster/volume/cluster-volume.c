@@ -349,21 +349,44 @@ cluster_volume_session_over (struct cluster *c, struct cluster_array *a,
     v->waits_live_ms = 0;
     if (v->order.number == 0)
       continue;
-    w = cluster_volume_waiting (c, v->order.number);
-    if (w && v->order.what == CLUSTER_VOLUME_DELETE)
-      cluster_step_reply_volume (c, w->op, CLUSTER_REPLY_VOLUME, a, v);
-    else if (w)
-      cluster_step_refuse (
-        c, w->op, CLUSTER_CONFLICT, "no-holder",
-        "the process that had pool %s has ended: the size of "
-        "volume %s is %" PRIu64
-        " bytes, as far as weftd knows; attach the pool, and "
-        "try again",
-        a->rec.name, v->rec.name, v->rec.size);
-    if (w)
+    while ((w = cluster_volume_waiting (c, v->order.number))) {
+      if (v->order.what == CLUSTER_VOLUME_DELETE)
+        cluster_step_reply_volume (c, w->op, CLUSTER_REPLY_VOLUME, a, v);
+      else
+        cluster_step_refuse (
+          c, w->op, CLUSTER_CONFLICT, "no-holder",
+          "the process that had pool %s has ended: the size of "
+          "volume %s is %" PRIu64
+          " bytes, as far as weftd knows; attach the pool, and "
+          "try again",
+          a->rec.name, v->rec.name, v->rec.size);
       cluster_wait_end (c, w);
+    }
     v->order.number = 0;
   }
+}
+
+static int
+by_number (const void *a, const void *b)
+{
+  const struct cluster_volume *const *v = a, *const *w = b;
+
+  return ((*v)->order.number > (*w)->order.number) -
+         ((*v)->order.number < (*w)->order.number);
+}
+
+const struct cluster_volume **
+cluster_volume_orders (const struct cluster_array *a, unsigned *count)
+{
+  const struct cluster_volume **list, *v;
+
+  list = alloc_zeroed ((a->pool->volumes_count + 1) * sizeof *list);
+  *count = 0;
+  TAILQ_FOREACH (v, &a->pool->volumes, link)
+    if (v->order.number)
+      list[(*count)++] = v;
+  qsort (list, *count, sizeof *list, by_number);
+  return list;
 }
 
 /* ---- Words and figures. ---- */

@@ -28,6 +28,13 @@ void cluster_space_give (struct cluster_pool *p, struct cluster_volume *v,
                          const struct cluster_run *run);
 /* The volume loses all its segments. */
 void cluster_space_drop (struct cluster_pool *p, struct cluster_volume *v);
+/* All volumes lose all. */
+void cluster_space_clear (struct cluster_pool *p);
+/* The volume gets so many free segments from `from` on, as far as there are some.  Returns the
+ * segment after the last one.
+ */
+uint32_t cluster_space_keep (struct cluster_pool *p, struct cluster_volume *v,
+                             uint32_t from, uint32_t want);
 /* The owners of all segments, of which nobody has any: root + 1, or 0. */
 void cluster_space_adopt (struct cluster_pool *p, const uint32_t owner[]);
 /* Of so many free segments, how many may be granted for data? */
