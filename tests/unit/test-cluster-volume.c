@@ -871,7 +871,8 @@ test_scan (void)
   begin_scan ()->end = false;
   find (&held[0], 0, MiB (64), SEGMENTS);
   w = find (&held[2], 1, MiB (32), SEGMENTS);
-  w->run[w->runs++] = found[0].run[0];
+  memmove (&w->run[1], &w->run[0], w->runs++ * sizeof w->run[0]);
+  w->run[0] = found[0].run[0];
   scanned ();
   begin_scan ()->begin = false;
   find (&held[2], 1, MiB (32), 1);

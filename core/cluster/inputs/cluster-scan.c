@@ -126,7 +126,6 @@ note (struct cluster_pool *p, const struct cluster_found_words *w)
   struct cluster_found *f = &scan->found[w->root];
   char why[sizeof f->why];
 
-  /* A further message about it takes nothing back. */
   snprintf (why, sizeof why, "%s", f->why);
   *f = w->found;
   f->there = true;
