@@ -111,6 +111,8 @@
 #define POOL_PAGE_SEGMENTS 4096
 #define POOL_LOG_SHARE 256
 #define POOL_LOG_SEGMENTS_MIN 4
+/* Segments in which one request is carried out at a time. */
+#define VOLUME_PARTS_MAX 64
 /* Buffers for blocks of which a client writes only a part. */
 #define VOLUME_BOUNCES 64
 

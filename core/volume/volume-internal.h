@@ -146,6 +146,9 @@ struct volume {
   uint64_t
     freed_ns; /* since when there have been freed ones; 0: there are none */
 
+  TAILQ_HEAD (, volume_request)
+  making;    /* in the order of submission; see volume-part.c */
+  bool room; /* one of these can have more parts */
   struct part_queue ready, hungry,
     starved; /* starved: of whole blocks to copy to */
   struct turn_list turns[TURN_LISTS];
@@ -282,6 +285,8 @@ bool turn_take (struct volume *v, struct part *p);
 void turn_end (struct volume *v, struct part *p);
 /* The blocks that the part touches, and those that it covers as a whole. */
 uint64_t turn_blocks (const struct volume *v, const struct part *p);
+/* Does no part have the segment alone, or wait for it? */
+bool turn_free (struct volume *v, uint32_t at);
 /* Nobody needs the segment's place any more, if it has no blocks. */
 void turn_settle (struct volume *v, uint32_t at);
 
@@ -321,6 +326,8 @@ void volume_flush_last (struct volume *v);
 /* ---- volume-part.c ---- */
 
 void part_begin (struct volume *v, struct volume_request *r);
+/* Requests whose parts have ended get further ones. */
+void part_pump (struct volume *v);
 void part_run (struct volume *v, struct part *p);
 void part_answered (struct volume *v, struct part *p, int error);
 void part_fail (struct volume *v, struct part *p, int error);

@@ -6,6 +6,10 @@
  * and last may be only a part; the rest of those is zeroes.  When all is written the
  * blocks are there.  Zeroes and trims take whole blocks out of the map, and what a zero
  * has besides is zeroed in the array.
+ *
+ * A trim may cover thousands of segments.  So a request has a few parts at a time, and makes
+ * the next ones when these have ended.  In each segment parts are made in the order in which
+ * their requests were submitted.
  */
 
 #include <config.h>
@@ -17,6 +21,21 @@
 #include "volume-internal.h"
 
 /* ---- The end of a part ---- */
+
+static bool
+all_made (const struct volume_request *r)
+{
+  return r->made == r->offset + r->length;
+}
+
+/* Parts up to this offset were made, or are not needed. */
+static void
+made_to (struct volume *v, struct volume_request *r, uint64_t offset)
+{
+  r->made = offset;
+  if (all_made (r))
+    TAILQ_REMOVE (&v->making, r, making);
+}
 
 /* Does the log have its blocks, now and when the present group is written? */
 static bool
@@ -74,7 +93,14 @@ part_end (struct volume *v, struct part *p, int error)
   if (p->turn != TURN_NONE)
     turn_end (v, p);
   spares_give (&v->parts_spare, p);
-  if (--r->left == 0)
+  r->left--;
+  if (!all_made (r)) {
+    if (r->error)
+      made_to (v, r, r->offset + r->length);
+    if (r->error || r->left <= v->config.parts / 2)
+      v->room = v->look = true;
+  }
+  if (r->left == 0 && all_made (r))
     request_end (v, r);
 }
 
@@ -342,28 +368,104 @@ part_answered (struct volume *v, struct part *p, int error)
   }
 }
 
+/* ---- Parts are made ---- */
+
+/* The segment before which the parts of `r` may be made now.  Requests that were submitted
+ * before it have not reached that segment themselves.
+ */
+static uint64_t
+limit (const struct volume *v, const struct volume_request *r)
+{
+  uint64_t bytes = v->config.pool.segment_bytes, next = r->made / bytes;
+  uint64_t least = UINT64_MAX;
+  const struct volume_request *q;
+
+  if (r->op == ARRAY_READ)
+    return least;
+  for (q = TAILQ_FIRST (&v->making); q != r; q = TAILQ_NEXT (q, making)) {
+    uint64_t first = q->made / bytes;
+
+    if (q->op != ARRAY_READ && first < least &&
+        (q->offset + q->length - 1) / bytes >= next)
+      least = first;
+  }
+  return least;
+}
+
+/* Is there nothing to take out of the map, and nothing to wait for? */
+static bool
+nothing_there (struct volume *v, const struct volume_request *r, uint32_t at)
+{
+  return (r->op == ARRAY_ZERO || r->op == ARRAY_TRIM) && v->map[at] == NONE &&
+         turn_free (v, at);
+}
+
+static void
+make_one (struct volume *v, struct volume_request *r, uint32_t at, uint64_t to)
+{
+  struct part *p = spares_take (&v->parts_spare, sizeof *p);
+  uint64_t segment = at * v->config.pool.segment_bytes;
+
+  p->r = r;
+  p->at = at;
+  p->from = r->made - segment;
+  p->to = to - segment;
+  p->place = NONE;
+  p->last = r->to_end && to == r->offset + r->length;
+  r->left++;
+  made_to (v, r, to);
+  if (r->op == ARRAY_READ || turn_take (v, p))
+    part_run (v, p);
+}
+
+/* As many parts as the request may have at a time. */
+static void
+make (struct volume *v, struct volume_request *r)
+{
+  uint64_t bytes = v->config.pool.segment_bytes, end = r->offset + r->length;
+  uint64_t before = limit (v, r);
+
+  while (!all_made (r) && r->left < v->config.parts &&
+         r->made / bytes < before) {
+    uint32_t at = (uint32_t) (r->made / bytes);
+    uint64_t to = (at + UINT64_C (1)) * bytes;
+
+    if (to > end)
+      to = end;
+    if (!nothing_there (v, r, at))
+      make_one (v, r, at, to);
+    else {
+      r->loose = true; /* the log may still have what was there */
+      made_to (v, r, to);
+      if (r->left == 0 && all_made (r))
+        request_end (v, r);
+    }
+  }
+}
+
+void
+part_pump (struct volume *v)
+{
+  struct volume_request *r, *next;
+
+  if (!v->room)
+    return;
+  v->room = false;
+  TAILQ_FOREACH_SAFE (r, &v->making, making, next)
+    make (v, r);
+}
+
 void
 part_begin (struct volume *v, struct volume_request *r)
 {
-  uint64_t bytes = v->config.pool.segment_bytes, end = r->offset + r->length;
-
-  r->left = 1;
+  r->left = 0;
   r->losses = v->losses;
-  for (uint64_t at = r->offset; at < end;) {
-    struct part *p = spares_take (&v->parts_spare, sizeof *p);
-    uint64_t segment = at / bytes * bytes;
-
-    p->r = r;
-    p->at = (uint32_t) (at / bytes);
-    p->from = at - segment;
-    p->to = end < segment + bytes ? end - segment : bytes;
-    p->place = NONE;
-    p->last = segment + p->to == v->root->size;
-    at = segment + p->to;
-    r->left++;
-    if (r->op == ARRAY_READ || turn_take (v, p))
-      part_run (v, p);
-  }
-  if (--r->left == 0)
+  r->made = r->offset;
+  r->to_end = r->offset + r->length == v->root->size;
+  if (r->length == 0) {
     request_end (v, r);
+    return;
+  }
+  TAILQ_INSERT_TAIL (&v->making, r, making);
+  make (v, r);
 }

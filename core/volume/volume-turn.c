@@ -98,25 +98,17 @@ turn_next (struct volume *v, struct turn *t)
   }
 }
 
-/* It waits behind those that were submitted before it. */
-static void
-wait_for (struct turn *t, struct part *p)
+bool
+turn_free (struct volume *v, uint32_t at)
 {
-  struct part *q;
-
-  TAILQ_FOREACH (q, &t->waiting, link)
-    if (q->r->sequence > p->r->sequence)
-      break;
-  if (q)
-    TAILQ_INSERT_BEFORE (q, p, link);
-  else
-    TAILQ_INSERT_TAIL (&t->waiting, p, link);
+  return turn_find (v, at) == NULL;
 }
 
 bool
 turn_take (struct volume *v, struct part *p)
 {
   struct turn *t = turn_find (v, p->at);
+  const struct part *before;
 
   assert (p->turn == TURN_NONE);
   if (!t && shares (v, p)) {
@@ -125,7 +117,9 @@ turn_take (struct volume *v, struct part *p)
   }
   if (!t)
     t = turn_new (v, p->at);
-  wait_for (t, p);
+  before = TAILQ_LAST (&t->waiting, part_queue);
+  assert (!before || before->r->sequence < p->r->sequence);
+  TAILQ_INSERT_TAIL (&t->waiting, p, link);
   turn_next (v, t);
   return false;
 }

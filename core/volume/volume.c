@@ -67,9 +67,12 @@ volume_new (const struct volume_config *config)
     v->config.log_entries = POOL_LOG_ENTRIES;
   if (v->config.window == 0)
     v->config.window = VOLUME_WINDOW_MIN;
+  if (v->config.parts == 0)
+    v->config.parts = VOLUME_PARTS_MAX;
   v->window = v->config.window;
   v->block_bytes = config->pool.segment_bytes / POOL_BLOCKS;
   v->log.sequence = 1;
+  TAILQ_INIT (&v->making);
   TAILQ_INIT (&v->ready);
   TAILQ_INIT (&v->hungry);
   TAILQ_INIT (&v->starved);
@@ -255,6 +258,7 @@ pump (struct volume *v)
     v->look = false;
     volume_open_pump (v);
     early_pump (v);
+    part_pump (v);
     ready_pump (v);
     space_pump (v);
     volume_log_pump (v);

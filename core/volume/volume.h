@@ -34,6 +34,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <bsd/sys/queue.h>
+
 #include "array/array.h"
 #include "base/bounds.h"
 #include "format/pool.h"
@@ -54,8 +56,10 @@ struct volume_config {
   unsigned window; /* the smallest one, in segments; 0: VOLUME_WINDOW_MIN.  Less
                       only in tests. */
   unsigned
-    log_entries; /* in a block of the log; 0: POOL_LOG_ENTRIES.  Less only in
+    log_entries;  /* in a block of the log; 0: POOL_LOG_ENTRIES.  Less only in
                            tests. */
+  unsigned parts; /* of a request at a time; 0: VOLUME_PARTS_MAX.  Less only in
+                     tests. */
 };
 
 /* A client of the volume: a connection. */
@@ -83,9 +87,12 @@ struct volume_request {
   uint64_t sequence; /* in the order of submission */
   uint64_t begun;    /* FLUSH: the event at which it began */
   uint64_t losses;   /* of the array, when it began */
-  unsigned left;     /* parts that have not ended */
-  bool failed;       /* FLUSH: it is to fail */
-  bool loose;        /* some of it is not stable yet */
+  unsigned left;     /* parts that were made and have not ended */
+  uint64_t made;     /* the offset up to which its parts were made */
+  bool to_end;       /* it ended where the volume did, when it began */
+  TAILQ_ENTRY (volume_request) making; /* not all of its parts are made */
+  bool failed;                         /* FLUSH: it is to fail */
+  bool loose;                          /* some of it is not stable yet */
 };
 
 /* Segments of the pool that follow each other. */

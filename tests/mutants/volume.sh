@@ -115,6 +115,25 @@ mutant volume-write-overtakes-a-change sim-volume volume-turn.c \
 mutant volume-trim-of-half-a-block sim-volume volume-part.c \
   'start = (p->from + b - 1) / b * b' 'start = p->from / b * b'
 
+# A request is carried out in a few segments at a time, in the order of submission.
+mutant volume-all-parts-at-once test-volume volume-part.c \
+  'r->left < v->config.parts &&' ''
+mutant volume-overtakes-parts-that-are-not-made sim-volume volume-part.c \
+  '      least = first;' '      ;'
+mutant volume-waits-for-what-does-not-overlap test-volume volume-part.c \
+  '(q->offset + q->length - 1) / bytes >= next)' 'true)'
+mutant volume-makes-no-further-parts test-volume volume-part.c \
+  'v->room = v->look = true;' ';'
+mutant volume-goes-on-after-an-error test-volume volume-part.c \
+  '    if (r->error)
+      made_to (v, r, r->offset + r->length);
+' ''
+mutant volume-fua-of-a-hole-without-the-log test-volume volume-part.c \
+  'r->loose = true; /* the log may still have what was there */' ''
+mutant volume-end-is-where-it-is-now test-volume volume-part.c \
+  'p->last = r->to_end && to == r->offset + r->length;' \
+  'p->last = to == v->root->size;'
+
 # V5: a segment is used again when the log is rid of it and nothing asked of it runs.
 mutant volume-reuse-before-the-log sim-volume volume-space.c \
   'p->state != PLACE_FREED || p->named || p->in_group' \

@@ -12,7 +12,7 @@
 #include "volume/volume.h"
 
 #define SEGMENT KiB (32)
-#define SEGMENTS 60
+#define SEGMENTS 200
 
 static uint8_t disk[SEGMENT * SEGMENTS];
 static uint8_t durable[SEGMENT * SEGMENTS];
@@ -391,6 +391,165 @@ test_gives (void)
   granted = 20;
 }
 
+/* A request is carried out in some segments at a time.  Later requests for the others wait,
+ * and so they take effect in the order of submission.
+ */
+static void
+test_many_parts (void)
+{
+  const uint64_t size = config.size, parts = 2 * VOLUME_PARTS_MAX + 5;
+  struct volume_request r[] = {
+    { .op = ARRAY_WRITE, .length = parts * SEGMENT },
+    { .op = ARRAY_WRITE, .offset = (parts - 1) * SEGMENT, .length = 512 },
+    { .op = ARRAY_TRIM, .length = (parts - 9) * SEGMENT },
+    { .op = ARRAY_READ, .length = parts * SEGMENT },
+  };
+  uint8_t *buf = malloc (r[0].length), *back = malloc (r[0].length);
+  uint8_t one[512] = { 8 };
+  struct volume_request *done;
+  struct volume_stats stats;
+  struct volume *v;
+
+  CHECK (buf && back);
+  memset (buf, 7, r[0].length);
+  granted = 0;
+  config.size = r[0].length;
+  v = open_volume ();
+  for (unsigned i = 0; i < 4; i++) {
+    r[i].client = client;
+    r[i].buf = i == 1 ? one : i == 3 ? back : buf;
+  }
+  volume_submit (v, &r[0], 1);
+  volume_submit (v, &r[1], 1);
+  volume_submit (v, &r[2], 1);
+  CHECK (volume_next_io (v) == NULL && volume_next_done (v) == NULL);
+  volume_stats (v, &stats);
+  CHECK (stats.waiting == VOLUME_PARTS_MAX);
+  volume_granted (
+    v, &(struct volume_run) { pool_first_segment (&pool), parts + 20 }, 1, 1);
+  carry_out (v);
+  for (unsigned i = 0; i < 3; i++) {
+    done = volume_next_done (v);
+    CHECK (done && done->error == 0);
+  }
+  volume_submit (v, &r[3], 1);
+  carry_out (v);
+  CHECK (volume_next_done (v) == &r[3] && r[3].error == 0);
+  memset (buf, 0, r[2].length);
+  buf[r[1].offset] = 8;
+  memset (buf + r[1].offset + 1, 0, 511);
+  CHECK (memcmp (buf, back, r[0].length) == 0);
+  volume_delete (v, 1);
+  carry_out (v);
+  volume_free (v);
+  free (buf);
+  free (back);
+  granted = 20;
+  config.size = size;
+}
+
+/* The volume gets larger while a trim of all of it waits: what was its end is trimmed. */
+static void
+test_trim_of_the_end (void)
+{
+  const uint64_t size = config.size, half = SEGMENT / POOL_BLOCKS;
+  struct volume_request r[] = {
+    { .op = ARRAY_WRITE, .length = half },
+    { .op = ARRAY_TRIM, .length = 4 * SEGMENT - half },
+    { .op = ARRAY_WRITE, .offset = 6 * SEGMENT, .length = half },
+  };
+  uint8_t buf[SEGMENT / POOL_BLOCKS] = { 7 };
+  struct array_request *io;
+  struct volume *v;
+
+  pool.segment_bytes = 2 * SEGMENT;
+  pool.segments = SEGMENTS / 2;
+  config.size = r[1].length;
+  config.parts = 1;
+  v = open_volume ();
+  CHECK (ask (v, ARRAY_WRITE, config.size - half, half, buf) == 0);
+  for (unsigned i = 0; i < 3; i++) {
+    r[i].client = client;
+    r[i].buf = buf;
+  }
+  volume_submit (v, &r[0], 1);
+  io = volume_next_io (v);
+  CHECK (io && io->op == ARRAY_WRITE);
+  volume_submit (v, &r[1], 1);
+  CHECK (volume_next_io (v) == NULL);
+  CHECK (volume_resize (v, 8 * SEGMENT, 1) == 0);
+  volume_submit (v, &r[2], 1); /* it does not overlap, and does not wait */
+  carry_out (v);
+  CHECK (volume_next_done (v) == &r[2] && volume_next_done (v) == NULL);
+  volume_io_done (v, io, 1);
+  carry_out (v);
+  CHECK (volume_next_done (v) == &r[0] && volume_next_done (v) == &r[1]);
+  CHECK (ask (v, ARRAY_READ, config.size - half, half, buf) == 0);
+  CHECK (buf[0] == 0);
+  volume_delete (v, 1);
+  carry_out (v);
+  volume_free (v);
+  pool.segment_bytes = SEGMENT;
+  pool.segments = SEGMENTS;
+  config.parts = 0;
+  config.size = size;
+}
+
+/* Without space each request fails once, and soon: it begins no further parts. */
+static void
+test_many_parts_fail (void)
+{
+  const uint64_t size = config.size, parts = 2 * VOLUME_PARTS_MAX + 5;
+  struct volume_request r = { .op = ARRAY_WRITE, .length = parts * SEGMENT };
+  struct volume *v;
+
+  granted = 0;
+  config.size = r.length;
+  v = open_volume ();
+  r.client = client;
+  r.buf = calloc (1, r.length);
+  CHECK (r.buf);
+  volume_submit (v, &r, 1);
+  volume_tick (v, 1 + config.full_wait_ms * NS_PER_MS);
+  CHECK (volume_next_done (v) == &r && r.error == ENOSPC);
+  volume_delete (v, 1);
+  carry_out (v);
+  volume_free (v);
+  free (r.buf);
+  granted = 20;
+  config.size = size;
+}
+
+/* What a trim has taken out of the map is still in the log: the same trim with FUA waits
+ * for the log.
+ */
+static void
+test_fua_of_a_hole (void)
+{
+  struct volume *v = open_volume ();
+  struct volume_request r = { .op = ARRAY_TRIM,
+                              .flags = ARRAY_FUA,
+                              .length = SEGMENT };
+  uint8_t buf[512] = { 7 };
+
+  CHECK (ask (v, ARRAY_WRITE, 0, sizeof buf, buf) == 0);
+  CHECK (ask (v, ARRAY_FLUSH, 0, 0, NULL) == 0);
+  CHECK (ask (v, ARRAY_TRIM, 0, SEGMENT, NULL) == 0);
+  r.client = client;
+  volume_submit (v, &r, 1);
+  CHECK (volume_next_done (v) == NULL);
+  carry_out (v);
+  CHECK (volume_next_done (v) == &r && r.error == 0);
+  volume_free (v);
+  config.name = NULL;
+  v = open_volume ();
+  CHECK (ask (v, ARRAY_READ, 0, sizeof buf, buf) == 0 && buf[0] == 0);
+  volume_delete (v, 1);
+  carry_out (v);
+  volume_free (v);
+  config.name = "v";
+}
+
 /* The window has grown, and gets smaller while no segment is taken. */
 static void
 test_window (void)
@@ -592,6 +751,10 @@ main (void)
   test_former_array ();
   test_lost_while_opening ();
   test_gives ();
+  test_many_parts ();
+  test_trim_of_the_end ();
+  test_many_parts_fail ();
+  test_fua_of_a_hole ();
   test_window ();
   test_written_after_a_loss ();
   test_told_twice ();

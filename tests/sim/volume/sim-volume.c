@@ -219,6 +219,7 @@ begin (uint64_t seed)
                 volumes, segment / SECTOR * (2 + sim_below (5)));
   vw.window = sim_chance (50) ? 0 : 2 + (unsigned) sim_below (4);
   vw.log_entries = sim_chance (50) ? 0 : 1 + (unsigned) sim_below (3);
+  vw.parts = run_config.outstanding_max % 3;
   for (unsigned i = 0; i < volumes; i++)
     vworld_make (i, random_size (1));
 }

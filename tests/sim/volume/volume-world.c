@@ -316,6 +316,7 @@ volume_start (unsigned volume, bool make, uint64_t size, bool scan)
     .full_wait_ms = vw.full_wait_ms,
     .scan = scan,
     .log_entries = vw.log_entries,
+    .parts = vw.parts,
     .window = vw.window,
   };
   struct volume_run runs[64];

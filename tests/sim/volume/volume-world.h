@@ -107,8 +107,8 @@ struct volume_world {
   bool importing;
   struct volume_request *was_read; /* by vworld_open */
   unsigned full_wait_ms;
-  unsigned log_entries; /* of struct volume_config */
-  unsigned window;      /* the volumes' smallest */
+  unsigned log_entries, parts; /* of struct volume_config */
+  unsigned window;             /* the volumes' smallest */
   uint64_t requests, ios, cuts, kills, losses, flushes, full_errors, imports,
     anews, freed;
 };
