@@ -1247,7 +1247,7 @@ mutant volumes-scan-of-another-weftd test-cluster-volume cluster-scan.c \
 mutant volumes-scan-two-name-a-segment test-cluster-volume cluster-scan.c \
   'if (other && other != w->root + 1) {' 'if (0) {'
 mutant volumes-scan-forgets-what-is-broken test-cluster-volume cluster-scan.c \
-  'memcpy (f->why, why, sizeof why);' ';'
+  'snprintf (f->why, sizeof f->why, "%s", why);' ';'
 mutant volumes-scan-two-at-a-root test-cluster-volume cluster-scan.c \
   '  move_new (c, a);' ''
 mutant volumes-scan-new-one-without-a-root test-cluster-volume cluster-scan.c \
