@@ -109,6 +109,8 @@ NO_DOUBTS = {
     "stays out until weftctl rebuild join": ORDER,
     "was not deleted: %s": ORDER,
     "is not in the pool, and was deleted later": ORDER,
+    ", which no process has made, is gone": "nobody has written to the volume",
+    "Pool %s has two volumes %s: that of root %u is called": "both are there, and keep their data",
     "was scanned: it has %u volumes": ORDER,
     "Volume %s/%s can't be read: %s": "the volume is broken: nothing is granted in its pool",
     "may grow to %s in all, and it has": "a fact about sizes",

@@ -1213,7 +1213,7 @@ test_waiters (void)
   }
 }
 
-/* Whatever waits for an array is answered when the array goes. */
+/* All calls that wait for an array are answered when the array goes. */
 static void
 test_wait_and_array_goes (void)
 {

@@ -448,7 +448,7 @@ test_many_parts (void)
   config.size = size;
 }
 
-/* The volume gets larger while a trim of all of it waits: what was its end is trimmed. */
+/* The volume gets larger while a trim of all of it waits: its former end is trimmed. */
 static void
 test_trim_of_the_end (void)
 {
@@ -520,8 +520,8 @@ test_many_parts_fail (void)
   config.size = size;
 }
 
-/* What a trim has taken out of the map is still in the log: the same trim with FUA waits
- * for the log.
+/* The log still names blocks that a trim has taken out of the map: the same trim with FUA
+ * waits for the log.
  */
 static void
 test_fua_of_a_hole (void)

@@ -160,12 +160,16 @@ judge_missing (struct cluster *c, struct cluster_array *a,
     v->rec.state = CLUSTER_VOLUME_NEW;
     return;
   }
-  cluster_step_log (c, CLUSTER_WARNING, "array", a->rec.name,
-                    new ? "Volume %s/%s, which no process has made, is gone: "
-                          "the pool has another volume of this name."
-                        : "Volume %s/%s is not in the pool, and was deleted "
-                          "later than weftd's database says.",
-                    a->rec.name, v->rec.name);
+  if (new)
+    cluster_step_log (c, CLUSTER_WARNING, "array", a->rec.name,
+                      "Volume %s/%s, which no process has made, is gone: "
+                      "the pool has another volume of this name.",
+                      a->rec.name, v->rec.name);
+  else
+    cluster_step_log (c, CLUSTER_WARNING, "array", a->rec.name,
+                      "Volume %s/%s is not in the pool, and was deleted "
+                      "later than weftd's database says.",
+                      a->rec.name, v->rec.name);
   cluster_volume_drop (c, a, v);
 }
 
