@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "quota.h"
 #include "replies.h"
 #include "routes-internal.h"
 
@@ -121,11 +122,45 @@ handle_opening (struct loop *l, struct request *r)
                        r->name);
 }
 
+/* A run's JSON takes so much memory until it is sent. */
+#define RUN_BYTES 192
+
+/* A volume may be in very many pieces.  Its answer counts like a body of the caller, but as no
+ * more than the node may have: so a node gets one very large answer at a time.
+ */
+static bool
+count_runs (struct request *r, unsigned count)
+{
+  uint64_t bytes = (uint64_t) count * RUN_BYTES;
+
+  if (bytes > QUOTA_NODE_BYTES - r->body_bytes)
+    bytes = QUOTA_NODE_BYTES - r->body_bytes;
+  if (bytes <= QUOTA_SMALL_BYTES)
+    return true;
+  if (!quota_begin (&r->caller, QUOTA_BYTES, (unsigned) bytes))
+    return false;
+  r->body_bytes += (unsigned) bytes; /* http.c ends it */
+  return true;
+}
+
 static json_t *
 reply_opening (struct loop *l, struct request *r,
                const struct cluster_output *o, struct store_txn *t, int *status)
 {
-  return view_opened (o->array, o->volume);
+  unsigned count;
+  struct cluster_run *list = cluster_volume_runs (o->array, o->volume, &count);
+  json_t *body;
+
+  if (count_runs (r, count))
+    body = view_opened (o->volume, list, count);
+  else {
+    *status = 503;
+    body = view_error (*status, NULL, "busy",
+                       "other large answers to this node are under way: ask "
+                       "again");
+  }
+  free (list);
+  return body;
 }
 
 struct volumes_input {

@@ -103,15 +103,11 @@ runs (const struct cluster_run *list, unsigned count)
 }
 
 json_t *
-view_opened (const struct cluster_array *a, const struct cluster_volume *v)
+view_opened (const struct cluster_volume *v, const struct cluster_run *list,
+             unsigned count)
 {
-  unsigned count;
-  struct cluster_run *list = cluster_volume_runs (a, v, &count);
-  json_t *view = json_pack ("{so so}", "volume", view_held_volume (v), "runs",
-                            runs (list, count));
-
-  free (list);
-  return view;
+  return json_pack ("{so so}", "volume", view_held_volume (v), "runs",
+                    runs (list, count));
 }
 
 json_t *

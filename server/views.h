@@ -29,8 +29,8 @@ json_t *view_volume (const struct cluster *c, const struct cluster_array *a,
 json_t *view_volumes (const struct cluster *c, const struct cluster_array *a);
 json_t *view_pool (const struct cluster_array *a);
 json_t *view_held_volume (const struct cluster_volume *v);
-json_t *view_opened (const struct cluster_array *a,
-                     const struct cluster_volume *v);
+json_t *view_opened (const struct cluster_volume *v,
+                     const struct cluster_run *list, unsigned count);
 json_t *view_granted (const struct cluster_session *s);
 json_t *view_orders (const struct cluster_array *a);
 /* views-node.c.  NULL: there is no node of this name (any more). */
