@@ -127,6 +127,20 @@ owner_set (struct holder *h, const struct volume_run *run, uint64_t owner)
   spans_set (&h->owned, run->first, (uint64_t) run->first + run->count, owner);
 }
 
+/* Is weftd still to hear that some of these segments are given back? */
+static bool
+are_given (const struct holder *h, const struct volume_run *run)
+{
+  const struct holder_volume *v;
+
+  TAILQ_FOREACH (v, &h->volumes, link)
+    for (unsigned i = 0; i < v->give.count; i++)
+      if (run->first < v->give.run[i].first + v->give.run[i].count &&
+          v->give.run[i].first < run->first + run->count)
+        return true;
+  return false;
+}
+
 /* NULL, or why these segments cannot be a volume's. */
 static const char *
 run_refused (const struct holder *h, const struct volume_run *run)
@@ -136,6 +150,8 @@ run_refused (const struct holder *h, const struct volume_run *run)
     return "segments were granted to it that are not of the pool";
   if (spans_meet (&h->owned, run->first, (uint64_t) run->first + run->count))
     return "segments were granted to it that are in use";
+  if (are_given (h, run))
+    return "segments were granted to it that are being given back";
   return NULL;
 }
 

@@ -343,3 +343,5 @@ mutant holder-says-figures-at-once test-holder holder.c \
   'v->said_ms + FIGURES_MS' '0'
 mutant holder-loses-what-has-no-room test-holder holder.c \
   '  h->dones -= m->dones;' '  h->dones = 0;'
+mutant holder-granted-while-it-gives test-holder holder.c \
+  'if (are_given (h, run))' 'if (0)'

@@ -202,6 +202,8 @@ test_again (void)
   /* The segments may be granted in this answer, to another volume. */
   w = open_runs (1, NULL, 0);
   CHECK (holder_granted (h, w, &back));
+  /* weftd has not heard of this one yet. */
+  CHECK (!holder_granted (h, w, &more));
   answer (200);
   next ();
   CHECK (m->number == 2 && m->entry[0].gives == 1 &&
