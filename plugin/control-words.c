@@ -308,7 +308,10 @@ control_words_leases (const struct control *c, const json_t *reply,
 
     if (w->revoke &&
         read_range (c, json_object_get (one, "must"), &wish->must) &&
-        read_range (c, json_object_get (one, "wish"), &wish->wish))
+        read_range (c, json_object_get (one, "wish"), &wish->wish) &&
+        wish->must.offset >= wish->wish.offset &&
+        wish->must.offset + wish->must.length <=
+          wish->wish.offset + wish->wish.length)
       w->revokes++;
   }
 }
