@@ -28,14 +28,8 @@ refuse_now (struct cluster *c, uint64_t op, struct cluster_array *a)
     cluster_step_refuse (c, op, CLUSTER_CONFLICT, "not-pool",
                          "array %s is no pool, and has no volumes",
                          a->rec.name);
-  else if (cluster_doubt_refuse (c, op, a))
+  else if (cluster_pool_refuse_early (c, op, a))
     ;
-  else if (cluster_copies_unheard (a) < a->layout.members)
-    /* Members show whether the database is an old one. */
-    cluster_step_defer (c, op, CLUSTER_UNAVAILABLE, "starting", HEARTBEAT_MS,
-                        "weftd was just started, and has not heard of all "
-                        "members of pool %s yet: ask again",
-                        a->rec.name);
   else if (a->rec.pool == CLUSTER_POOL_UNSCANNED)
     cluster_step_defer (c, op, CLUSTER_CONFLICT, "scanning", HEARTBEAT_MS,
                         "pool %s has to be scanned before anything of it is "

@@ -125,6 +125,11 @@ bool cluster_array_delete_refused (struct cluster *c, uint64_t op,
                                    const char *name);
 
 /* cluster-pool.c */
+/* Refuse a process's message about a pool whose state weftd does not know for sure yet.  True:
+ * refused.
+ */
+bool cluster_pool_refuse_early (struct cluster *c, uint64_t op,
+                                struct cluster_array *a);
 /* Refuse an administrator's order for a volume, if it can't be done.  True: refused. */
 bool cluster_pool_create_refused (struct cluster *c, uint64_t op,
                                   const char *array, const char *name,

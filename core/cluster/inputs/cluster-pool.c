@@ -16,6 +16,22 @@
 
 #include "cluster-inputs.h"
 
+bool
+cluster_pool_refuse_early (struct cluster *c, uint64_t op,
+                           struct cluster_array *a)
+{
+  if (cluster_doubt_refuse (c, op, a))
+    return true;
+  /* Members show whether the database is an old one. */
+  if (cluster_copies_unheard (a) == a->layout.members)
+    return false;
+  cluster_step_defer (c, op, CLUSTER_UNAVAILABLE, "starting", HEARTBEAT_MS,
+                      "weftd was just started, and has not heard of all "
+                      "members of pool %s yet: ask again",
+                      a->rec.name);
+  return true;
+}
+
 /* The array, if it is a pool whose volumes are known; NULL: refused. */
 static struct cluster_array *
 pool_or_refuse (struct cluster *c, uint64_t op, const char *name)

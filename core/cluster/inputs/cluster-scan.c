@@ -314,15 +314,8 @@ refuse_now (struct cluster *c, uint64_t op, const struct cluster_session *s)
     cluster_step_refuse (c, op, CLUSTER_CONFLICT, "not-pool",
                          "array %s is no pool, or was not attached as one",
                          a->rec.name);
-  else if (cluster_doubt_refuse (c, op, a))
-    ;
-  else if (cluster_copies_unheard (a) < a->layout.members)
-    cluster_step_defer (c, op, CLUSTER_UNAVAILABLE, "starting", HEARTBEAT_MS,
-                        "weftd was just started, and has not heard of all "
-                        "members of pool %s yet: ask again",
-                        a->rec.name);
   else
-    return false;
+    return cluster_pool_refuse_early (c, op, s->array);
   return true;
 }
 
