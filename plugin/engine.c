@@ -548,6 +548,17 @@ engine_client_close (struct engine *e, struct array_client *c)
   pthread_mutex_unlock (&e->lock);
 }
 
+int
+engine_run_alone (struct engine *e, struct array_request *r)
+{
+  int error;
+
+  r->client = engine_client_open (e);
+  error = engine_run (e, r);
+  engine_client_close (e, r->client);
+  return error;
+}
+
 bool
 engine_ending (struct engine *e)
 {

@@ -52,6 +52,8 @@ void engine_call (struct engine *e,
  * may be in here at once.
  */
 int engine_run (struct engine *e, struct array_request *r);
+/* The same, for a client that has this request alone. */
+int engine_run_alone (struct engine *e, struct array_request *r);
 
 /* weftd has recorded these states; it has PREPARED these.  An epoch that is
  * older than the engine's is ignored, so several threads may pass on their

@@ -107,13 +107,11 @@ static enum step
 array_io (const struct volumes_scan *of, enum array_op op, void *buf,
           uint64_t offset, uint64_t bytes, int *error)
 {
-  struct array_client *client = engine_client_open (of->engine);
   struct array_request r = {
-    .op = op, .client = client, .offset = offset, .length = bytes, .buf = buf
+    .op = op, .offset = offset, .length = bytes, .buf = buf
   };
 
-  *error = engine_run (of->engine, &r);
-  engine_client_close (of->engine, client);
+  *error = engine_run_alone (of->engine, &r);
   return hangup_ending () ? fail ("this process ends") : STEP_NEXT;
 }
 

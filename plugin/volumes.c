@@ -672,16 +672,13 @@ static int
 header_io (struct engine *e, enum array_op op, void *buf, uint64_t offset,
            uint64_t bytes)
 {
-  struct array_client *client = engine_client_open (e);
   struct array_request r = { .op = op,
-                             .client = client,
                              .flags = op == ARRAY_READ ? 0 : ARRAY_FUA,
                              .offset = offset,
                              .length = bytes,
                              .buf = buf };
-  int error = engine_run (e, &r);
+  int error = engine_run_alone (e, &r);
 
-  engine_client_close (e, client);
   if (error)
     nbdkit_error ("array %s: the header of the pool cannot be %s: %s",
                   params.array, op == ARRAY_READ ? "read" : "written",
