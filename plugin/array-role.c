@@ -498,19 +498,6 @@ is_pool (const struct array_export *x)
   return x->volumes && !volumes_plain (x->volumes);
 }
 
-static int
-array_list_exports (void *it, struct nbdkit_exports *exports)
-{
-  const struct array_export *x = it;
-  const char *name = params.array ? params.array : params.service;
-
-  if (is_pool (x))
-    return volumes_list (x->volumes, exports);
-  if (nbdkit_add_export (exports, "", "the whole array") == -1)
-    return -1;
-  return name ? nbdkit_add_export (exports, name, "the whole array") : 0;
-}
-
 /* A connection. */
 struct handle {
   struct array_export *array;
@@ -546,6 +533,35 @@ guest_node (const struct array_export *x, const char **node)
   }
   *node = guests_node ();
   return *node ? 0 : -1;
+}
+
+/* The names of a pool's volumes are for clients that may open them. */
+static int
+list_volumes (const struct array_export *x, struct nbdkit_exports *exports)
+{
+  struct guest own = { 0 };
+  const char *node;
+  int r;
+
+  if (guest_node (x, &node) == -1 || (node && guests_open (&own, node) == -1))
+    return -1;
+  r = volumes_list (x->volumes, exports);
+  if (node)
+    guests_leave (&own);
+  return r;
+}
+
+static int
+array_list_exports (void *it, struct nbdkit_exports *exports)
+{
+  const struct array_export *x = it;
+  const char *name = params.array ? params.array : params.service;
+
+  if (is_pool (x))
+    return list_volumes (x, exports);
+  if (nbdkit_add_export (exports, "", "the whole array") == -1)
+    return -1;
+  return name ? nbdkit_add_export (exports, name, "the whole array") : 0;
 }
 
 static bool

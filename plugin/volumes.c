@@ -5,7 +5,8 @@
  * for.  `opening` is held by the thread that opens or deletes a volume, while it waits for
  * weftd and for the array; `lock` protects the rest, and is held across no call of weftd and
  * no I/O.  The engine's lock may be taken with it.  `bell` wakes the speaker, and may be rung
- * with any lock held.
+ * with any lock held.  `listing` is held while weftd is asked for the list of volumes, and
+ * `lock` may be taken with it.
  */
 
 #include <config.h>
@@ -47,6 +48,7 @@
 #define LOOK_MS 1000
 #define PAUSE_MS 2 /* between two looks whether a volume is open, or closed */
 #define CLOSE_MS 10000
+#define LIST_MS 1000 /* a list, or that weftd has sent none, is kept so long */
 
 struct volumes_export {
   TAILQ_ENTRY (volumes_export) link;
@@ -62,7 +64,11 @@ struct volumes {
   pthread_mutex_t opening, lock;
   struct engine *engine;
   struct block *block;
+  pthread_mutex_t listing;
   struct admin *admin, *speaker; /* of `opening`, and of the speaker */
+  struct admin *lister;          /* of `listing` */
+  json_t *listed;     /* weftd's last list of volumes; NULL: it sent none */
+  uint64_t listed_ms; /* 0: it was not asked yet */
   char session[NAME_BYTES_MAX + 1], instance[PROCESS_INSTANCE_BYTES];
   struct pool_header pool;
   uint64_t array_bytes;
@@ -348,38 +354,51 @@ volumes_size (struct volumes *vs, struct volumes_export *export)
   return w.size;
 }
 
+/* With `listing`: weftd's list, at most LIST_MS old; NULL: it has sent none. */
+static const json_t *
+list_of_weftd (struct volumes *vs)
+{
+  json_t *reply = NULL;
+  char path[256];
+
+  if (vs->listed_ms > 0 && clock_ms () < vs->listed_ms + LIST_MS)
+    return vs->listed;
+  snprintf (path, sizeof path, "/api/v1/sessions/%s/volumes?instance=%s",
+            vs->session, vs->instance);
+  if (admin_call (vs->lister, "GET", path, NULL, &reply, CALL_MS) != 200) {
+    json_decref (reply);
+    reply = NULL;
+  }
+  json_decref (vs->listed);
+  vs->listed = reply;
+  vs->listed_ms = clock_ms ();
+  return reply;
+}
+
 int
 volumes_list (struct volumes *vs, struct nbdkit_exports *exports)
 {
   const struct volumes_export *x;
-  struct admin *admin = admin_new (params.admin, params.tls, NULL);
-  json_t *reply = NULL;
-  const json_t *one;
+  const json_t *list, *one;
   const char *name;
-  char path[256];
   size_t i;
-  int status = -1, r = 0;
+  int r = 0;
 
-  snprintf (path, sizeof path, "/api/v1/sessions/%s/volumes?instance=%s",
-            vs->session, vs->instance);
-  if (admin)
-    status = admin_call (admin, "GET", path, NULL, &reply, CALL_MS);
-  if (status == 200)
-    json_array_foreach (json_object_get (reply, "volumes"), i, one) {
-      name = json_string_value (json_object_get (one, "name"));
-      if (r == 0 && name)
-        r = nbdkit_add_export (exports, name, "a volume");
-    }
-  else {
+  pthread_mutex_lock (&vs->listing);
+  list = list_of_weftd (vs);
+  json_array_foreach (json_object_get (list, "volumes"), i, one) {
+    name = json_string_value (json_object_get (one, "name"));
+    if (r == 0 && name)
+      r = nbdkit_add_export (exports, name, "a volume");
+  }
+  if (list == NULL) {
     pthread_mutex_lock (&vs->lock);
     TAILQ_FOREACH (x, &vs->exports, link)
       if (r == 0)
         r = nbdkit_add_export (exports, x->name, "a volume");
     pthread_mutex_unlock (&vs->lock);
   }
-  json_decref (reply);
-  if (admin)
-    admin_free (admin);
+  pthread_mutex_unlock (&vs->listing);
   return r;
 }
 
@@ -874,6 +893,7 @@ volumes_new (const json_t *reply, const char *instance, uint64_t array_bytes,
   }
   pthread_mutex_init (&vs->opening, NULL);
   pthread_mutex_init (&vs->lock, NULL);
+  pthread_mutex_init (&vs->listing, NULL);
   pthread_mutex_init (&vs->bell_lock, NULL);
   clock_condition (&vs->bell);
   TAILQ_INIT (&vs->exports);
@@ -891,7 +911,9 @@ volumes_new (const json_t *reply, const char *instance, uint64_t array_bytes,
   else {
     vs->admin = admin_new (params.admin, params.tls, NULL);
     vs->speaker = admin_new (params.admin, params.tls, NULL);
-    if (vs->admin && vs->speaker && (vs->imported || holder_make (vs)))
+    vs->lister = admin_new (params.admin, params.tls, NULL);
+    if (vs->admin && vs->speaker && vs->lister &&
+        (vs->imported || holder_make (vs)))
       vs->block = volumes_block_new (below, array, news, vs);
     if (vs->block)
       return vs;
@@ -950,6 +972,7 @@ volumes_stop (struct volumes *vs)
   end_speaking (vs);
   admin_cancel (vs->speaker);
   admin_cancel (vs->admin);
+  admin_cancel (vs->lister);
   if (vs->started)
     pthread_join (vs->thread, NULL);
   vs->started = false;
@@ -988,5 +1011,7 @@ volumes_free (struct volumes *vs)
   holder_free (vs->holder);
   admin_free (vs->admin);
   admin_free (vs->speaker);
+  admin_free (vs->lister);
+  json_decref (vs->listed);
   free (vs);
 }

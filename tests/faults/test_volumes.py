@@ -260,6 +260,46 @@ def test_names(cluster):
     assert connected(uri(c, "three")).get_size() == 8 * MIB
 
 
+class Lists:
+    """Counts weftd's answers with a list of volumes."""
+
+    count = 0
+
+    def passes(self, _, where, words, *__):
+        self.count += where == "reply" and words["status"] == 200 and \
+            words["asked"] == {} and "volumes" in words
+        return True
+
+
+def proxied(c):
+    """The array process, from its next start on, has a proxy for weftd."""
+    proxy = Proxied(c)
+    command = c.dir / "array.cmd"
+    was = command.read_text()
+    command.write_text(was.replace(c.admin, proxy.admin))
+    assert command.read_text() != was
+    return proxy
+
+
+def test_many_lists(cluster):
+    """Clients that ask for the names again and again cost weftd a call a second at most."""
+    c = pool(cluster, args())
+    c.terminate("array")
+    proxy = proxied(c)
+    proxy.trap = lists = Lists()
+    c.start("array")
+    since = Stopwatch()
+    for _ in range(300):
+        h = nbd.NBD()
+        h.set_opt_mode(True)
+        h.connect_uri(c.nbd)
+        names = []
+        h.opt_list(lambda name, _: names.append(name))
+        assert names == list(VOLUMES)
+        h.opt_abort()
+    assert 1 <= lists.count <= 1 + since.seconds()
+
+
 # --- A scan ---------------------------------------------------------------------------
 
 
@@ -393,11 +433,7 @@ def test_scan_is_killed(cluster, seed):
     c = pool(cluster, args(), size="128M")
     both = filled(c, rng)
     lose_database(c)
-    proxy = Proxied(c)
-    command = c.dir / "array.cmd"
-    was = command.read_text()
-    command.write_text(was.replace(c.admin, proxy.admin))
-    assert command.read_text() != was
+    proxy = proxied(c)
     for step, matcher in STEPS.items():
         proxy.trap = Trap([matcher], lambda: c.kill("array"), drop=True)
         c.devcluster("start", c.dir, "array", check=False)

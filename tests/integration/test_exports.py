@@ -2,7 +2,7 @@
 
 Topology: weftd and nodes that have enrolled, each in a network namespace of its own, with
       TLS.  n1 and n2 have the disks of array a, n3 has none; n1 exports the array to
-      other hosts.
+      other hosts.  They have a pool p as well, which n1 exports at another port.
 Cause: NBD clients that are not Weft's own connect from n3, with its certificate and what
       else they have; the array's list changes, n3 is fenced or revoked.
 Pass: they do what the array's list allows n3, and nothing else, at most 5 s after it was
@@ -19,6 +19,7 @@ from wefttest import Stopwatch, eventually
 
 BOUND_S = 5
 PORT = 10809
+POOL_PORT = 10900
 # The errors of a reader that writes anyway.  nbdkit refuses the write, and loses its place in
 # the stream of TLS: then libnbd's error says where the connection broke.
 NOT_WRITTEN = ("EPERM", "ENOTCONN", "failed")
@@ -41,6 +42,15 @@ for line in sys.stdin:
         if what == "connect":
             h = connect()
             said = "ro" if h.is_read_only() else "rw"
+        elif what == "list":
+            h = nbd.NBD()
+            h.set_opt_mode(True)
+            h.set_tls_certificates(tls)
+            h.set_tls_verify_peer(True)
+            h.connect_uri(uri)
+            names = []
+            h.opt_list(lambda name, text: names.append(name))
+            said = ",".join(names)
         elif what == "read":
             h.pread(4096, 0)
             said = "done"
@@ -83,9 +93,12 @@ BESIDE_BYTES = 96 << 20
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     with World(tmp_path_factory.mktemp("exports")) as w:
-        w.n1, w.n2 = (w.serving(n, "d0") for n in ("n1", "n2"))
+        w.n1, w.n2 = (w.serving(n, "d0", "d1") for n in ("n1", "n2"))
         w.ctl("array", "create", "a", "--layout", "raid-1", "--yes", *[
             x for n in (w.n1, w.n2) for x in ("--disk", f"{n.name}:{n.disk('d0')}")])
+        w.ctl("array", "create", "p", "--layout", "raid-1", "--pool", "--yes", *[
+            x for n in (w.n1, w.n2) for x in ("--disk", f"{n.name}:{n.disk('d1')}")])
+        w.ctl("volume", "create", "p/v", "4M")
         w.n3 = w.node("n3")
         w.enroll(w.n3)
         begin(w)
@@ -108,18 +121,18 @@ def clients(world):
     world.ctl("array", "deny", "a", "n3", "--yes")
 
 
-def begin(w, *options, node=None, words=("array=a",)):
+def begin(w, *options, node=None, words=("array=a",), name="export", port=PORT):
     """Its process on n1, as an administrator starts one for other hosts."""
     node = node or w.n1
     tls = node.settings(node.conf)["WEFT_TLS"]
-    pid = node.dir / "export.pid"
+    pid = node.dir / f"{name}.pid"
     pid.unlink(missing_ok=True)
-    node.popen("export", "nbdkit", "-f", "-P", str(pid), "-i", node.address, "-p",
-               str(PORT), "--tls=require", "--tls-verify-peer",
+    node.popen(name, "nbdkit", "-f", "-P", str(pid), "-i", node.address, "-p",
+               str(port), "--tls=require", "--tls-verify-peer",
                f"--tls-certificates={tls}", *options, "weft", *words,
                f"admin={w.admin}", f"node={node.name}", f"tls={tls}",
-               f"uri=nbds://{node.address}:{PORT}")
-    eventually(pid.exists, 40, what=f"{node.log('export')[-800:]}")
+               f"uri=nbds://{node.address}:{port}")
+    eventually(pid.exists, 40, what=f"{node.log(name)[-800:]}")
 
 
 def door(w):
@@ -283,6 +296,31 @@ def test_a_greedy_reader(world, clients):
     finally:
         greedy.p.kill()
         greedy.end()
+
+
+def test_names_of_volumes(world, clients):
+    """A node hears the names of a pool's volumes if it may open them."""
+    begin(world, words=("array=p",), name="pool", port=POOL_PORT)
+    try:
+        pool = f"nbds://{world.n1.address}:{POOL_PORT}"
+        stranger = clients(world.n3, pool)
+        assert clients(world.n2, pool).ask("list") == "v"
+        assert stranger.ask("list") not in ("v", "")
+        assert stranger.ask("connect") not in ("rw", "ro")
+        said = world.n1.log("pool")
+        assert said.count("a client on node n3 is refused: its node may not use array p") == 2
+        world.ctl("array", "allow", "p", "n3", "ro", "--yes")
+        eventually(lambda: stranger.ask("list") == "v", BOUND_S)
+        world.ctl("volume", "create", "p/w", "4M")
+        eventually(lambda: stranger.ask("list") == "v,w", BOUND_S)
+        world.w.end("weftd", 9)
+        try:
+            eventually(lambda: stranger.ask("list") == "", BOUND_S)
+        finally:
+            world.start_weftd()
+        eventually(lambda: stranger.ask("list") == "v,w", BOUND_S)
+    finally:
+        world.n1.end("pool")
 
 
 def test_a_client_of_a_service_serves_its_own_host(world, clients):
