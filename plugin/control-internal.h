@@ -1,7 +1,7 @@
 /* control-internal.h: shared by the files of control.h.
  *
  * control.c has the threads, which carry out the host engine's actions
- * (core/host/host.h). control-words.c writes JSON for weftd and reads its
+ * (core/host/host.h). control-messages.c writes JSON for weftd and reads its
  * answers.  control-attach.c starts and ends the session.  control-lease.c has
  * the threads of a session that shares its array by leases.
  */
@@ -107,7 +107,7 @@ struct control {
 struct map *control_attach_session (struct control *c);
 void control_attach_detach (struct control *c);
 
-/* control-words.c */
+/* control-messages.c */
 
 /* An answer's part about leases. */
 struct lease_words {
@@ -118,27 +118,30 @@ struct lease_words {
   struct array_range *ranges;
   unsigned count;
 };
-void control_words_leases (const struct control *c, const json_t *reply,
-                           struct lease_words *w);
-void control_words_leases_free (struct lease_words *w);
+void control_messages_leases (const struct control *c, const json_t *reply,
+                              struct lease_words *w);
+void control_messages_leases_free (struct lease_words *w);
 
 /* [[offset, length], ...]; and back, what of it lies in the array, from malloc. */
-json_t *control_words_ranges (const struct array_range *list, unsigned count);
-unsigned control_words_read_ranges (const struct control *c, const json_t *json,
-                                    struct array_range **list);
-json_t *control_words_wish (const struct lease_wish *wish);
+json_t *control_messages_ranges (const struct array_range *list,
+                                 unsigned count);
+unsigned control_messages_read_ranges (const struct control *c,
+                                       const json_t *json,
+                                       struct array_range **list);
+json_t *control_messages_wish (const struct lease_wish *wish);
 
 /* The body of a heartbeat, or of the call that says what can't wait for one. */
-json_t *control_words (struct control *c, const struct host_action *a);
+json_t *control_messages (struct control *c, const struct host_action *a);
 /* weftd has answered the heartbeat, or not (NULL). */
-void control_words_taken (struct taken *t, const json_t *reply);
+void control_messages_taken (struct taken *t, const json_t *reply);
 /* The body of a report. */
-json_t *control_words_report (struct control *c, const struct host_action *a);
+json_t *control_messages_report (struct control *c,
+                                 const struct host_action *a);
 /* Read weftd's answer; *map is the one that came with it, or NULL. */
-void control_words_read (const struct control *c, int status,
-                         const json_t *reply, struct host_answer *a,
-                         struct map **map);
+void control_messages_read (const struct control *c, int status,
+                            const json_t *reply, struct host_answer *a,
+                            struct map **map);
 /* Fill in what the host engine is to know of a map. */
-void control_words_view (const struct map *map, struct host_view *v);
+void control_messages_view (const struct map *map, struct host_view *v);
 
 #endif /* WEFT_CONTROL_INTERNAL_H */

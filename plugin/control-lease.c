@@ -205,14 +205,14 @@ ask (struct worker *w, const struct lessee_action *a)
   int status;
 
   for (unsigned i = 0; i < a->asks; i++)
-    json_array_append_new (list, control_words_wish (&a->ask[i]));
+    json_array_append_new (list, control_messages_wish (&a->ask[i]));
   body = json_pack ("{s:o, s:i}", "ask", list, "wait_ms", (int) a->wait_ms);
   if (w->holder[0])
     json_object_set_new (body, "ended", json_string (w->holder));
   status = speak (w, body, &reply, a->timeout_ms);
   look_at_holder (w, reply);
-  count = control_words_read_ranges (c, json_object_get (reply, "granted"),
-                                     &told);
+  count = control_messages_read_ranges (c, json_object_get (reply, "granted"),
+                                        &told);
   if (count > RANGES_MAX)
     count = RANGES_MAX;
   if (count > 0)
@@ -245,7 +245,8 @@ give (struct worker *w, const struct lessee_action *a)
 {
   struct control *c = w->control;
   json_t *body = json_pack ("{s:I, s:o}", "number", (json_int_t) a->number,
-                            "give", control_words_ranges (a->ranges, a->count));
+                            "give",
+                            control_messages_ranges (a->ranges, a->count));
   json_t *reply = NULL;
   struct array_range *all;
   size_t count;
@@ -258,7 +259,7 @@ give (struct worker *w, const struct lessee_action *a)
   if (a->declare) {
     count = engine_lease_all (c->engine, &all);
     json_object_set_new (body, "declare",
-                         control_words_ranges (all, (unsigned) count));
+                         control_messages_ranges (all, (unsigned) count));
     free (all);
   }
   status = speak (w, body, &reply, a->timeout_ms);

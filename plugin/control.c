@@ -180,7 +180,8 @@ speak (struct worker *w, const struct host_action *a)
   struct control *c = w->control;
   bool report = a->kind == HOST_DO_REPORT;
   enum host_news news = HOST_NO_NEWS;
-  json_t *body = report ? control_words_report (c, a) : control_words (c, a);
+  json_t *body = report ? control_messages_report (c, a)
+                        : control_messages (c, a);
   json_t *reply = NULL;
   char path[128], name[NAME_BYTES_MAX + 1];
   struct host_answer answer;
@@ -196,15 +197,15 @@ speak (struct worker *w, const struct host_action *a)
     nbdkit_debug ("weft: %s: %d %s", report ? "lost" : "heartbeat", status,
                   admin_error (w->admin));
   if (a->kind == HOST_DO_BEAT) {
-    control_words_taken (&c->taken, status == 200 ? reply : NULL);
+    control_messages_taken (&c->taken, status == 200 ? reply : NULL);
     if (w->silent != (status != 200)) {
       w->silent = !w->silent;
       nbdkit_debug ("weft: %s",
                     w->silent ? admin_error (w->admin) : "weftd answers again");
     }
   }
-  control_words_read (c, status, reply, &answer, &map);
-  control_words_leases (c, status == 200 ? reply : NULL, &leases);
+  control_messages_read (c, status, reply, &answer, &map);
+  control_messages_leases (c, status == 200 ? reply : NULL, &leases);
   if (status == 200) {
     loss_take (reply);
     guests_take (reply);
@@ -234,7 +235,7 @@ speak (struct worker *w, const struct host_action *a)
   pthread_cond_broadcast (&c->wake);
   pthread_mutex_unlock (&c->lock);
   map_free (map);
-  control_words_leases_free (&leases);
+  control_messages_leases_free (&leases);
   json_decref (reply);
   revoked_heard (w->admin);
   if (news == HOST_NO_NEWS)
@@ -452,7 +453,7 @@ control_ready (struct control *c, struct engine *e, const bool connected[],
   c->layout = l;
   config.view.epoch = c->first->epoch;
   config.view.all_arrived = c->held ? 0 : c->first->epoch;
-  control_words_view (c->first, &config.view);
+  control_messages_view (c->first, &config.view);
   for (unsigned m = 0; m < config.members; m++) {
     config.view.states[m] = c->first->member[m].state;
     config.connected[m] = connected[m];

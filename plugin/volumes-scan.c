@@ -19,7 +19,7 @@
 #include "role.h"
 #include "volumes-scan.h"
 #include "volumes-wish.h"
-#include "volumes-words.h"
+#include "volumes-messages.h"
 
 #define CALL_MS 10000
 #define AGAIN_MS 200
@@ -60,7 +60,7 @@ static enum step
 say (struct scan *s, json_t *body)
 {
   const struct volumes_scan *of = s->of;
-  enum volumes_words_next next;
+  enum volumes_messages_next next;
   json_t *reply = NULL;
   bool told = false;
   char path[128];
@@ -73,11 +73,11 @@ say (struct scan *s, json_t *body)
       return fail ("this process ends");
     }
     status = admin_call (of->admin, "POST", path, body, &reply, CALL_MS);
-    next = volumes_words_scanned (status, admin_code (of->admin), reply,
-                                  &s->over);
+    next = volumes_messages_scanned (status, admin_code (of->admin), reply,
+                                     &s->over);
     json_decref (reply);
     reply = NULL;
-    if (next != VOLUMES_WORDS_AGAIN)
+    if (next != VOLUMES_MESSAGES_AGAIN)
       break;
     if (!told)
       nbdkit_error ("array %s: the scan of the pool waits for weftd: %s",
@@ -86,9 +86,9 @@ say (struct scan *s, json_t *body)
     clock_sleep_ms (AGAIN_MS);
   }
   json_decref (body);
-  if (next == VOLUMES_WORDS_ANEW)
+  if (next == VOLUMES_MESSAGES_ANEW)
     return STEP_ANEW;
-  if (next == VOLUMES_WORDS_REFUSED)
+  if (next == VOLUMES_MESSAGES_REFUSED)
     return fail (status == 200 ? "weftd's answer is not usable; are weftd and "
                                  "this nbdkit of the same version?"
                                : admin_error (of->admin));
@@ -96,9 +96,11 @@ say (struct scan *s, json_t *body)
 }
 
 static enum step
-say_found (struct scan *s, const struct volumes_words_found *f, unsigned runs)
+say_found (struct scan *s, const struct volumes_messages_found *f,
+           unsigned runs)
 {
-  return say (s, volumes_words_scan (s->of->instance, 0, 0, f, s->runs, runs));
+  return say (s,
+              volumes_messages_scan (s->of->instance, 0, 0, f, s->runs, runs));
 }
 
 /* ---- The array ---- */
@@ -126,7 +128,7 @@ read_slots (const struct volumes_scan *of, uint8_t *slots, unsigned number,
 /* ---- A volume ---- */
 
 static enum step
-broken (struct scan *s, struct volumes_words_found *f, const char *why)
+broken (struct scan *s, struct volumes_messages_found *f, const char *why)
 {
   s->broken++;
   f->why = why;
@@ -139,7 +141,7 @@ broken (struct scan *s, struct volumes_words_found *f, const char *why)
 /* Its segments, in as many messages as are needed. */
 static enum step
 say_segments (struct scan *s, struct volumes_wish *w,
-              struct volumes_words_found *f)
+              struct volumes_messages_found *f)
 {
   enum step step = STEP_NEXT;
   bool first = true;
@@ -159,7 +161,7 @@ say_segments (struct scan *s, struct volumes_wish *w,
 
 /* The root is valid; the log is read. */
 static enum step
-volume (struct scan *s, struct volumes_words_found *f)
+volume (struct scan *s, struct volumes_messages_found *f)
 {
   const struct volumes_scan *of = s->of;
   const struct pool_header *pool = of->pool;
@@ -195,7 +197,7 @@ volume (struct scan *s, struct volumes_words_found *f)
 static enum step
 root (struct scan *s, unsigned number)
 {
-  struct volumes_words_found f = { .root = number };
+  struct volumes_messages_found f = { .root = number };
   const char *why = "it cannot be read";
   enum step step;
   int error;
@@ -244,17 +246,17 @@ all_roots (struct scan *s)
   enum step step;
 
   s->volumes = s->broken = 0;
-  step = say (s, volumes_words_scan (of->instance, VOLUMES_WORDS_BEGIN,
-                                     of->imported ? of->pool->segment_bytes : 0,
-                                     NULL, NULL, 0));
+  step = say (s, volumes_messages_scan (
+                   of->instance, VOLUMES_MESSAGES_BEGIN,
+                   of->imported ? of->pool->segment_bytes : 0, NULL, NULL, 0));
   for (unsigned i = 0; step == STEP_NEXT && !s->over && i < of->pool->roots;
        i++)
     step = root (s, i);
   if (step == STEP_NEXT && !s->over)
     step = flush (s, lost);
   if (step == STEP_NEXT && !s->over)
-    step = say (s, volumes_words_scan (of->instance, VOLUMES_WORDS_END, 0, NULL,
-                                       NULL, 0));
+    step = say (s, volumes_messages_scan (of->instance, VOLUMES_MESSAGES_END, 0,
+                                          NULL, NULL, 0));
   if (step == STEP_NEXT && !s->over)
     step = STEP_ANEW;
   return step;
@@ -296,9 +298,10 @@ volumes_scan_plain (const struct volumes_scan *of)
   enum step step;
 
   do
-    step = say (&s, volumes_words_scan (of->instance,
-                                        VOLUMES_WORDS_BEGIN | VOLUMES_WORDS_END,
-                                        0, NULL, NULL, 0));
+    step = say (
+      &s, volumes_messages_scan (of->instance,
+                                 VOLUMES_MESSAGES_BEGIN | VOLUMES_MESSAGES_END,
+                                 0, NULL, NULL, 0));
   while (step == STEP_ANEW);
   return step == STEP_NEXT ? 0 : -1;
 }

@@ -37,7 +37,7 @@
 #include "volumes-block.h"
 #include "volumes-scan.h"
 #include "volumes-wish.h"
-#include "volumes-words.h"
+#include "volumes-messages.h"
 #include "volumes.h"
 
 #define CALL_MS 10000
@@ -162,7 +162,8 @@ forget (struct volumes *vs, struct volumes_export *x)
 }
 
 static struct volume_config
-configuration (const struct volumes *vs, const struct volumes_words_volume *d)
+configuration (const struct volumes *vs,
+               const struct volumes_messages_volume *d)
 {
   struct volume_config config = {
     .pool = vs->pool,
@@ -184,7 +185,7 @@ begin (struct volumes *vs, const char *name, int *error, char *why, size_t size)
   struct volume_run *runs = NULL;
   struct volume_config config;
   struct volumes_wish w = { 0 };
-  struct volumes_words_volume d;
+  struct volumes_messages_volume d;
   const char *refused = NULL;
   json_t *body = json_pack ("{s:s}", "instance", vs->instance), *reply = NULL;
   unsigned count = 0;
@@ -206,9 +207,10 @@ begin (struct volumes *vs, const char *name, int *error, char *why, size_t size)
   *error = status == 404 ? ENOENT : EIO;
   if (status != 200)
     snprintf (why, size, "%s", admin_error (vs->admin));
-  else if (!volumes_words_volume (json_object_get (reply, "volume"), &vs->pool,
-                                  &d) ||
-           !volumes_words_runs (json_object_get (reply, "runs"), &runs, &count))
+  else if (!volumes_messages_volume (json_object_get (reply, "volume"),
+                                     &vs->pool, &d) ||
+           !volumes_messages_runs (json_object_get (reply, "runs"), &runs,
+                                   &count))
     snprintf (why, size,
               "weftd's answer is not usable; are weftd and this "
               "nbdkit of the same version?");
@@ -439,7 +441,7 @@ static void
 delete_closed (struct volumes *vs, const struct holder_order *o, char *why,
                size_t size)
 {
-  struct volumes_words_volume d = { .root = o->root };
+  struct volumes_messages_volume d = { .root = o->root };
   struct volume_config config;
   struct volumes_wish w = { .config = &config, .delete = true };
 
@@ -529,7 +531,7 @@ volumes_heard (struct volumes *vs, const json_t *reply)
     return;
   pthread_mutex_lock (&vs->lock);
   json_array_foreach (list, i, one)
-    if (vs->holder && volumes_words_order (one, &vs->pool, &o))
+    if (vs->holder && volumes_messages_order (one, &vs->pool, &o))
       holder_ordered (vs->holder, &o, 1);
   pthread_mutex_unlock (&vs->lock);
   ring (vs);
@@ -569,7 +571,7 @@ take_grants (struct volumes *vs, const json_t *reply)
       x = find (vs, NULL, uuid);
     if (x == NULL || x->holder == NULL)
       continue;
-    volumes_words_runs (json_object_get (one, "granted"), &runs, &count);
+    volumes_messages_runs (json_object_get (one, "granted"), &runs, &count);
     for (unsigned k = 0; k < count; k++)
       if (holder_granted (vs->holder, x->holder, &runs[k]))
         runs[n++] = runs[k];
@@ -599,7 +601,7 @@ end_speaking (struct volumes *vs)
 static void
 speak (struct volumes *vs, const struct holder_message *m)
 {
-  json_t *body = volumes_words (vs->instance, m), *reply = NULL;
+  json_t *body = volumes_messages (vs->instance, m), *reply = NULL;
   bool refused;
   char path[128];
   int status;
@@ -902,9 +904,9 @@ volumes_new (const json_t *reply, const char *instance, uint64_t array_bytes,
   vs->array_bytes = array_bytes;
   vs->imported = unknown (reply);
   vs->scan = vs->imported || json_is_true (json_object_get (pool, "scan"));
-  why = vs->imported
-          ? volumes_words_uuid (pool, vs->pool.array)
-          : volumes_words_pool (pool, array_bytes, &vs->pool, &vs->formatted);
+  why = vs->imported ? volumes_messages_uuid (pool, vs->pool.array)
+                     : volumes_messages_pool (pool, array_bytes, &vs->pool,
+                                              &vs->formatted);
   if (why)
     nbdkit_error ("array %s: weftd's answer has no usable pool: %s",
                   params.array, why);

@@ -169,7 +169,7 @@ static void
 add_fences (const struct cluster *c, const struct cluster_array *a,
             const struct cluster_session *s, json_t *view)
 {
-  json_object_set_new (view, "fences", text_number (cluster_fences (c)));
+  json_object_set_new (view, "fences", text_number (cluster_fence_number (c)));
   json_object_set_new (view, "fenced", view_fenced (c));
   json_object_set_new (view, "allow",
                        s->rec.by_admin ? json_null ()

@@ -164,7 +164,7 @@ reply_opening (struct loop *l, struct request *r,
 }
 
 struct volumes_input {
-  struct cluster_volumes_words words;
+  struct cluster_volumes_messages words;
   struct cluster_volume_words volume[VOLUMES_TOLD_MAX];
   struct cluster_order_done done[VOLUMES_TOLD_MAX];
   struct cluster_run give[VOLUME_RUNS_MAX]; /* of all */

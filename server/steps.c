@@ -19,7 +19,7 @@
 #include "journal.h"
 #include "log.h"
 #include "loop-internal.h"
-#include "page.h"
+#include "list-page.h"
 #include "records.h"
 #include "replies.h"
 #include "routes.h"
@@ -505,7 +505,7 @@ void
 loop_answer (struct loop *l, struct request *r, int status, json_t *body)
 {
   if (r->route->list && status == 200)
-    body = page_cut (r->route, &r->query, body);
+    body = list_page_cut (r->route, &r->query, body);
   loop_answer_stored (l, r, status, body, NULL);
 }
 

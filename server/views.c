@@ -244,7 +244,7 @@ view_service (const struct cluster *c, const struct cluster_array *a)
                    : json_null () },
     { "unreached", text_or_null (unreached) },
     { "promise", text_string (text) },
-    { "fences", text_number (cluster_fences (c)) },
+    { "fences", text_number (cluster_fence_number (c)) },
     { "fenced", view_fenced (c) },
     { NULL } });
 }

@@ -206,7 +206,7 @@ struct cluster_array_record {
   char service_node[SERVICE_NODES_MAX][NAME_BYTES_MAX + 1];
 
   /* The fate of a writer's acknowledged writes after its end
-   * (cluster-takeover.c).
+   * (cluster-lapse.c).
    */
   /* in which the last writer was admitted; 0: it has detached, so all writes
    * that it acknowledged are stable

@@ -312,7 +312,7 @@ struct cluster_order_done {
   uint64_t number;
   char error[CLUSTER_REASON_BYTES]; /* why it was not carried out; "": it was */
 };
-struct cluster_volumes_words {
+struct cluster_volumes_messages {
   char instance[CLUSTER_INSTANCE_BYTES];
   uint64_t
     number;       /* one more than that of the last message that was answered */
@@ -454,7 +454,7 @@ void cluster_volume_open (struct cluster *c, const struct cluster_input *in,
  */
 void cluster_session_volumes (struct cluster *c, const struct cluster_input *in,
                               uint64_t id,
-                              const struct cluster_volumes_words *words);
+                              const struct cluster_volumes_messages *words);
 
 /* Volumes that it has found in the pool: answered with CLUSTER_REPLY_SCANNED. */
 void cluster_session_scan (struct cluster *c, const struct cluster_input *in,
@@ -561,7 +561,7 @@ void cluster_node_fence (struct cluster *c, const struct cluster_input *in,
 /* The number of the newest fence, or of the newest change of an array's list of
  * nodes.
  */
-uint64_t cluster_fences (const struct cluster *c);
+uint64_t cluster_fence_number (const struct cluster *c);
 /* Does its process serve other hosts, and is it told of fences and of changes of the list? */
 bool cluster_session_guarded (const struct cluster_session *s);
 /* Processes that were started on the node before this number are refused; 0:

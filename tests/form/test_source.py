@@ -79,6 +79,19 @@ def test_libraries_are_up_to_date():
         assert "include $(top_srcdir)/common-rules.mk" in p.read_text(), p
 
 
+def test_no_file_of_the_archive_is_called_like_a_target():
+    """`make dist` would carry out the target of a folder's Makefile that has the file's name."""
+    listed = {}
+    for p in walk():
+        if p.name == "Makefile.am":
+            text = p.read_text().replace("\\\n", " ")
+            for words in re.findall(r"^\w*EXTRA_DIST \+?= (.*)$", text, re.M):
+                listed[p] = listed.get(p, set()) | set(words.split())
+    assert len(listed) > 3
+    targets = {"all", "check", "clean", "dist", "distcheck", "install", "soak", "uninstall"}
+    assert [(p, listed[p] & targets) for p in listed if listed[p] & targets] == []
+
+
 def refusals(name):
     """The codes by which this file of the cluster engine refuses."""
     text = (SOURCE / "core/cluster/inputs" / name).read_text()

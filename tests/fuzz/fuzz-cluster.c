@@ -264,7 +264,7 @@ take_session_reply (uint64_t to, const struct cluster_array *a,
     h->epoch = told.epoch;
     if (told.change)
       h->prepared = told.change->epoch;
-    h->fences = cluster_fences (engine);
+    h->fences = cluster_fence_number (engine);
     h->declares = h->generation != told.generation;
     h->generation = told.generation;
     if (s->rec.leases)

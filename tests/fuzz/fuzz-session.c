@@ -52,7 +52,7 @@ never_waits (uint64_t until_ms)
 
 #include "plugin/control.c"
 #include "plugin/control-attach.c"
-#include "plugin/control-words.c"
+#include "plugin/control-messages.c"
 #define carry_out lease_carry_out
 #define same lease_same
 #define speak lease_speak

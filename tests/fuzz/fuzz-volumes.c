@@ -1,4 +1,4 @@
-/* fuzz-volumes.c: weftd's words about volumes, as plugin/volumes-words.c reads them, against
+/* fuzz-volumes.c: weftd's words about volumes, as plugin/volumes-messages.c reads them, against
  * the holder.  Its invariants hold after each answer, and what it accepts of a grant is of the
  * pool, and in use for nobody.
  *
@@ -8,7 +8,7 @@
 #include <config.h>
 
 #include "fuzz.h"
-#include "plugin/volumes-words.c"
+#include "plugin/volumes-messages.c"
 
 #define VOLUMES 3
 
@@ -20,14 +20,14 @@ static uint64_t now_ms;
 static void
 opened (const json_t *json, unsigned i)
 {
-  struct volumes_words_volume v = { 0 };
+  struct volumes_messages_volume v = { 0 };
   struct volume_run *runs;
   unsigned count;
   const char *why = NULL;
 
-  if (volumes_words_volume (json_object_get (json, "volume"), &pool, &v))
+  if (volumes_messages_volume (json_object_get (json, "volume"), &pool, &v))
     assert (v.root < pool.roots && name_valid (v.name));
-  if (volumes_words_runs (json_object_get (json, "runs"), &runs, &count) &&
+  if (volumes_messages_runs (json_object_get (json, "runs"), &runs, &count) &&
       !volumes[i]) {
     volumes[i] = holder_open (holder, (const uint8_t[16]) { 1 + i }, runs,
                               count, &why);
@@ -44,7 +44,7 @@ ordered (const json_t *json)
   size_t i;
 
   json_array_foreach (json_object_get (json, "volumes"), i, one)
-    if (volumes_words_order (one, &pool, &o))
+    if (volumes_messages_order (one, &pool, &o))
       holder_ordered (holder, &o, 1);
   while (holder_next_order (holder, &o))
     holder_did (holder, o.number, o.size ? "no" : NULL);
@@ -64,8 +64,8 @@ answered (const json_t *json, unsigned i, int status)
   m = holder_next (holder, now_ms);
   if (!m)
     return;
-  json_decref (volumes_words ("i", m));
-  volumes_words_runs (json_object_get (json, "granted"), &runs, &count);
+  json_decref (volumes_messages ("i", m));
+  volumes_messages_runs (json_object_get (json, "granted"), &runs, &count);
   for (unsigned k = 0; k < count; k++)
     if (holder_granted (holder, volumes[i], &runs[k])) {
       assert (runs[k].first >= pool_first_segment (&pool) &&
@@ -82,7 +82,7 @@ attached (const json_t *json)
 {
   struct pool_header h = { 0 };
   bool formatted;
-  const char *why = volumes_words_pool (json, GiB (1), &h, &formatted);
+  const char *why = volumes_messages_pool (json, GiB (1), &h, &formatted);
 
   assert (why || (h.roots > 0 && pool_first_segment (&h) < h.segments));
 }
@@ -95,8 +95,8 @@ scanned (const json_t *json)
   bool over = false;
   uint8_t uuid[16];
 
-  (void) volumes_words_uuid (said, uuid);
-  if (volumes_words_scanned (200, "", json, &over) == VOLUMES_WORDS_NEXT)
+  (void) volumes_messages_uuid (said, uuid);
+  if (volumes_messages_scanned (200, "", json, &over) == VOLUMES_MESSAGES_NEXT)
     assert (over ? json_is_null (said) ||
                      json_is_false (json_object_get (said, "scan"))
                  : json_is_true (json_object_get (said, "scan")));

@@ -7,10 +7,10 @@ mutant number-used-twice test-cluster-attach cluster-change.c \
   'change->epoch = change->epoch ? change->epoch : epoch + 1;'
 mutant number-below-a-member-s test-cluster-attach cluster-change.c \
   'if (a->disk[m]->min_epoch > epoch)' 'if (0)'
-mutant commit-without-confirmation "sim-cluster test-cluster-attach" cluster-epoch.c \
+mutant commit-without-confirmation "sim-cluster test-cluster-attach" cluster-commit.c \
   'if (cluster_change_waits_for (a, m))
       return;' ''
-mutant commit-without-sessions "sim-cluster test-cluster-change" cluster-epoch.c \
+mutant commit-without-sessions "sim-cluster test-cluster-change" cluster-commit.c \
   'if (cluster_change_waits_for (a, m))
       return;
   TAILQ_FOREACH (s, &a->sessions, array_link)
@@ -20,7 +20,7 @@ mutant commit-without-sessions "sim-cluster test-cluster-change" cluster-epoch.c
       return;'
 mutant silent-writer-is-passed-over test-cluster-change cluster-change.c \
   '(s->rec.writable || s->alive) && s->prepared' 's->alive && s->prepared'
-mutant commit-said-before-durable test-cluster-attach cluster-epoch.c \
+mutant commit-said-before-durable test-cluster-attach cluster-commit.c \
   '  cluster_key_minted (c, a);
   cluster_step_put_array (c, a);' '  cluster_key_minted (c, a);'
 mutant prepared-said-before-durable test-cluster-attach cluster-change.c \
@@ -39,7 +39,7 @@ mutant what-is-prepared-is-not-due test-cluster-attach cluster-change.c \
   'cluster_array_due (c, a, DUE_CHANGE);' ';'
 mutant news-is-kept test-cluster-attach cluster-pump.c \
   'cluster_tell_array (c, a);' ';'
-mutant commit-is-not-taken-up-again test-cluster-doubt cluster-epoch.c \
+mutant commit-is-not-taken-up-again test-cluster-doubt cluster-commit.c \
   'a->deferred = cluster_array_doubted (c, a, NULL, 0);
   if (a->deferred)' \
   'if (cluster_array_doubted (c, a, NULL, 0))'
@@ -93,7 +93,7 @@ mutant writer-ends-for-a-member-that-is-well test-cluster-unequal cluster-sessio
   '!cluster_change_loses_member (a))' '0)'
 mutant writer-ends-when-weftd-was-cut-off test-cluster-unequal cluster-session-end.c \
   'c->live_ms >= reader->steady_live_ms + SESSION_TTL_MS' '1'
-mutant readers-wait-for-a-joiner test-cluster-unequal cluster-epoch.c \
+mutant readers-wait-for-a-joiner test-cluster-unequal cluster-commit.c \
   '(silent && reader && !cluster_change_loses_member (a))' '0'
 mutant all-end-where-weftd-is-cut-off test-cluster-part cluster-session-end.c \
   'cluster_session_silent_ms (c, other) < QUIET_MS' '1'
@@ -157,7 +157,7 @@ mutant dead-member-is-not-waited-for test-cluster-part cluster-attach.c \
   '(fences || !ask_members (c, try, a, attach))' '1'
 mutant new-writer-is-heard-before-it-speaks test-cluster-part cluster-session-end.c \
   ' other->spoke_live_ms > 0 &&' ''
-mutant member-is-waited-for-in-vain test-cluster-part cluster-engine.c \
+mutant member-is-waited-for-in-vain test-cluster-part cluster.c \
   '(w->kind == WAIT_MEMBERS && cluster_attach_heard (w))' '0'
 mutant member-that-is-starting-is-there test-cluster-part cluster-disk.c \
   '    d->spoke_step = c->step->number;
@@ -211,11 +211,11 @@ mutant restore-finds-all-equal test-cluster-unequal cluster-restore.c \
   'r->to_recover = true;' ';'
 mutant silent-writer-leaves-nothing test-cluster-unequal cluster-unequal.c \
   'silent |= !s->alive;' ';'
-mutant given-back-member-is-as-good-as-new test-cluster-unequal cluster-epoch.c \
+mutant given-back-member-is-as-good-as-new test-cluster-unequal cluster-commit.c \
   'member->differs |= is_given_back (a, m) || has_copied_older (a, m);' ';'
-mutant member-that-copied-from-a-given-back-one-is-equal test-cluster-unequal cluster-epoch.c \
+mutant member-that-copied-from-a-given-back-one-is-equal test-cluster-unequal cluster-commit.c \
   'is_given_back (a, m) || has_copied_older (a, m)' 'is_given_back (a, m)'
-mutant given-back-member-differs-after-its-join test-cluster-unequal cluster-epoch.c \
+mutant given-back-member-differs-after-its-join test-cluster-unequal cluster-commit.c \
   'member->differs = false;' ';'
 # Such a member joins again (cluster-rejoin.c).
 mutant given-back-member-stays test-cluster-unequal cluster-pump.c \
@@ -287,7 +287,7 @@ mutant last-copy-goes-out-beside-an-old-one test-cluster-copies cluster-lost.c \
   'cluster_copies_kept (a, states))
     return false;' '!cluster_change_loses (a, states))
     return false;'
-mutant last-copy-goes-out-beside-one-that-is-old-by-now test-cluster-copies cluster-epoch.c \
+mutant last-copy-goes-out-beside-one-that-is-old-by-now test-cluster-copies cluster-commit.c \
   'if (!cluster_copies_kept (a, old.states)) {' 'if (0) {'
 mutant two-copies-go-out-beside-an-old-one test-cluster-copies cluster-lost.c \
   'cluster_copies_kept (a, states))
@@ -299,7 +299,7 @@ mutant no-copy-of-one-thing-keeps-all-others test-cluster-copies cluster-copies.
   'layout_loss (&a->layout, after, NULL) ==
                    layout_loss (&a->layout, before, NULL)' \
   'layout_loss (&a->layout, after, NULL) == 0'
-mutant attach-that-came-to-nothing-puts-a-member-out test-cluster-attach cluster-epoch.c \
+mutant attach-that-came-to-nothing-puts-a-member-out test-cluster-attach cluster-commit.c \
   'if (leaves)' 'if (0)'
 mutant attach-is-granted-before-a-member-listens test-cluster-attach cluster-change.c \
   'd->state == DISK_STARTING || ' ''
@@ -311,7 +311,7 @@ mutant reader-puts-a-member-out test-cluster-attach cluster-lost.c \
   'if (refuse_reader (c, op, s, a, member) ||' 'if ('
 mutant late-report-puts-a-new-life-out test-cluster-change cluster-lost.c \
   '(r->fence > s->epoch && r->fence > s->told.epoch)' 'false'
-mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-epoch.c \
+mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-commit.c \
   'cluster_change_stay (c, a, CHANGE_BACK, confirm);' \
   'cluster_change_stay (c, a, CHANGE_BACK, NULL);'
 mutant idle-writer-keeps-readers-out test-cluster-lost cluster-rebuild.c \
@@ -323,29 +323,29 @@ mutant readers-leave-nothing-to-writers test-cluster-node cluster-shut.c \
 mutant stalled-writer-keeps-readers-out test-cluster-lost cluster-change.c \
   'kept (a, states) &&
          !cluster_change_stalls (c, a, states)' 'kept (a, states)'
-mutant restarted-member-is-given-back-too-soon test-cluster-key cluster-epoch.c \
+mutant restarted-member-is-given-back-too-soon test-cluster-key cluster-commit.c \
   'spare_reborn (c, a, confirm);' ''
-mutant nobody-is-given-back-for-another-s-sake test-cluster-key cluster-epoch.c \
+mutant nobody-is-given-back-for-another-s-sake test-cluster-key cluster-commit.c \
   'else if (lost == 1 || back + later > 1) {' 'else {'
-mutant restarted-member-does-not-wait-for-one-put-off test-cluster-lost cluster-epoch.c \
+mutant restarted-member-does-not-wait-for-one-put-off test-cluster-lost cluster-commit.c \
   'later += put_off[m] && !confirm[m];' ';'
-mutant restarted-members-wait-for-each-other test-cluster-key cluster-epoch.c \
+mutant restarted-members-wait-for-each-other test-cluster-key cluster-commit.c \
   'cluster_process_kept (a->disk[m]) && is_to_come_back' 'is_to_come_back'
-mutant restarted-member-waits-for-one-that-hangs test-cluster-key cluster-epoch.c \
+mutant restarted-member-waits-for-one-that-hangs test-cluster-key cluster-commit.c \
   '!p->unconfirmed && ' ''
-mutant member-that-has-kept-all-is-spared-first test-cluster-key cluster-epoch.c \
+mutant member-that-has-kept-all-is-spared-first test-cluster-key cluster-commit.c \
   'bool kept = i >= a->layout.members;' 'bool kept = i < a->layout.members;'
-mutant member-behind-a-line-counts-as-back test-cluster-lost cluster-epoch.c \
+mutant member-behind-a-line-counts-as-back test-cluster-lost cluster-commit.c \
   'if (kept && (vain || later > 0))' 'if (0)'
-mutant member-that-answered-is-behind-a-line test-cluster-lost cluster-epoch.c \
+mutant member-that-answered-is-behind-a-line test-cluster-lost cluster-commit.c \
   'cluster_process_awaited (writer, m, d->fenced_live_ms);' 'd->fenced_live_ms;'
 mutant member-that-is-not-reached-counts-as-back test-cluster-lost cluster-lost.c \
   'if (r->fence > s->epoch &&' 'if (0 &&'
-mutant unflushed-writes-go-for-a-line test-cluster-lost cluster-epoch.c \
+mutant unflushed-writes-go-for-a-line test-cluster-lost cluster-commit.c \
   'if (kept && (vain || later > 0))' 'if (vain || later > 0)'
-mutant member-behind-a-line-is-tried-beside-another test-cluster-lost cluster-epoch.c \
+mutant member-behind-a-line-is-tried-beside-another test-cluster-lost cluster-commit.c \
   'confirm[m] &= !in_vain[m];' ';'
-mutant member-behind-a-line-is-tried-before-it-goes test-cluster-lost cluster-epoch.c \
+mutant member-behind-a-line-is-tried-before-it-goes test-cluster-lost cluster-commit.c \
   '!(is_given_in_vain (a, m) &&' '!(0 &&'
 
 # Members that come back.
@@ -397,9 +397,9 @@ mutant in-sync-though-begun-again test-cluster-rebuild cluster-rebuild.c \
           !cluster_copies_synced (a, m))' 'if (0)'
 mutant restarted-joiner-waits-for-ever test-cluster-rebuild cluster-rebuild.c \
   'return "it was started again";' ';'
-mutant joiner-keeps-what-a-lost-source-gave test-cluster-rebuild cluster-epoch.c \
+mutant joiner-keeps-what-a-lost-source-gave test-cluster-rebuild cluster-commit.c \
   'if (source_goes (a, m))' 'if (0)'
-mutant joiner-that-went-first-keeps-what-a-lost-source-gave test-cluster-rebuild cluster-epoch.c \
+mutant joiner-that-went-first-keeps-what-a-lost-source-gave test-cluster-rebuild cluster-commit.c \
   'member->partly = state == MEMBER_OUT && member->state == MEMBER_JOINING;' ''
 mutant held-member-comes-back test-cluster-member cluster-rebuild.c \
   'member->reset || member->held ||' 'member->reset ||'
@@ -409,7 +409,7 @@ mutant token-for-a-life-that-the-writer-does-not-know test-cluster-key cluster-k
   'cluster_process_reborn (c, a, member) ||' ''
 mutant writer-long-silent-meets-a-life-by-itself test-cluster-key cluster-key.c \
   '(writable && in_sync && cluster_process_unmet (d))' 'false'
-mutant tokens-are-good-when-weftd-starts test-cluster-key cluster-engine.c \
+mutant tokens-are-good-when-weftd-starts test-cluster-key cluster.c \
   '    d->last_live_ms = c->live_ms;
     d->alive = true;' \
   '    d->last_live_ms = c->live_ms;
@@ -529,9 +529,9 @@ mutant nonsense-is-kept-for-an-import test-cluster-import cluster-admit.c \
          !refuse_foreign (c, op, d, hb) &&' \
   '!refuse_foreign (c, op, d, hb) &&
          !cluster_doubt_nonsense (c, op, hb) &&'
-mutant weftd-counts-beyond-the-last-start test-cluster-rules cluster-engine.c \
+mutant weftd-counts-beyond-the-last-start test-cluster-rules cluster.c \
   'if (c->identity.generation == GENERATION_MAX)' 'if (0)'
-mutant change-waits-for-more-than-a-start test-cluster-doubt cluster-engine.c \
+mutant change-waits-for-more-than-a-start test-cluster-doubt cluster.c \
   'if (a->rec.change.epoch)' 'if (0)'
 mutant disk-larger-than-any test-cluster-rules cluster-array.c \
   'bytes = MEMBER_DATA_BYTES_MAX' 'bytes = UINT64_MAX'
@@ -543,7 +543,7 @@ mutant old-copies-both-go-out test-cluster-copies cluster-copies.c \
   '(d->old_copy || cluster_disk_failed (d) ||' '(cluster_disk_failed (d) ||'
 mutant member-that-stays-is-reset-one-day test-cluster-copies cluster-change.c \
   'a->rec.member[m].reset = false; /* it does not go after all */' ';'
-mutant former-disk-of-a-rebuilt-member-is-believed test-cluster-copies cluster-epoch.c \
+mutant former-disk-of-a-rebuilt-member-is-believed test-cluster-copies cluster-commit.c \
   'member->confirmed = change->epoch;' ';'
 mutant former-disk-has-the-number-of-the-join test-cluster-copies cluster-change.c \
   'epoch == a->rec.epoch)
@@ -651,7 +651,7 @@ mutant silent-reader-is-prepared-for test-cluster-attach cluster-change.c \
 mutant passed-over-reader-reads-on test-cluster-attach cluster-session.c \
   'if (cluster_attach_refuse_late (c, op, a, s, hb->epoch))
     return;' ''
-mutant passed-over-reader-is-not-known test-cluster-attach cluster-epoch.c \
+mutant passed-over-reader-is-not-known test-cluster-attach cluster-commit.c \
   'a->rec.unprepared = change->epoch;' ';'
 mutant passed-over-reader-is-waited-for test-cluster-attach cluster-attach.c \
   's->alive = false;' ';'
@@ -668,7 +668,7 @@ mutant passed-over-reader-asks-again test-cluster-attach cluster-attach.c \
   'if (passed_over (c, a, s, s->epoch)) {' 'if (0) {'
 mutant silent-reader-keeps-its-session test-cluster-unequal \
   cluster-session-end.c 'silent_ms >= READER_DROP_MS' '0'
-mutant passed-over-reader-is-kept-out test-cluster-attach cluster-epoch.c \
+mutant passed-over-reader-is-kept-out test-cluster-attach cluster-commit.c \
   'a->rec.unprepared = 0;' ';'
 
 # Processes that have kept their unflushed data.
@@ -678,15 +678,15 @@ mutant unknown-cache-is-the-same-one test-cluster-key cluster-process.c \
   'd->cache[0] && strcmp (d->cache' 'strcmp (d->cache'
 mutant disk-is-well-again-by-a-start test-cluster-key cluster-disk.c \
   '    stored |= cluster_object_text_copy (d->rec.cache, sizeof d->rec.cache, "");' '    ;'
-mutant nobody-has-lost-anything "test-cluster-key sim-cluster" cluster-epoch.c \
+mutant nobody-has-lost-anything "test-cluster-key sim-cluster" cluster-commit.c \
   '      member->lapse = change->epoch;' '      ;'
 mutant rounds-given-since-vouch-for-a-disk test-cluster-key cluster-rounds.c \
   'a->rec.member[member].life_round;' 'cluster_member_round (a, member);'
-mutant known-process-is-new-after-a-start test-cluster-key cluster-epoch.c \
+mutant known-process-is-new-after-a-start test-cluster-key cluster-commit.c \
   '(change->confirm[m] && !cluster_process_met (a->disk[m]))) {
       member->life' 'change->confirm[m]) {
       member->life'
-mutant new-process-is-the-known-one "test-cluster-key sim-cluster" cluster-epoch.c \
+mutant new-process-is-the-known-one "test-cluster-key sim-cluster" cluster-commit.c \
   '(change->confirm[m] && !cluster_process_met (a->disk[m]))) {
       member->life' '0) {
       member->life'
@@ -773,7 +773,7 @@ mutant waiting-attach-outlives-its-right test-cluster-allow cluster-access-order
 mutant heartbeat-needs-no-right test-cluster-allow cluster-session-end.c \
   'if (s && !s->rec.ended && c->read_only[0] ==' 'if (0 && c->read_only[0] =='
 mutant server-is-not-told-the-list test-cluster-allow cluster-access-order.c \
-  '  a->rec.allow_fence = cluster_fence_next (c);' ''
+  '  a->rec.allow_fence = cluster_fence_number_next (c);' ''
 mutant shared-array-is-served test-cluster-lease cluster-service.c \
   '!refuse_shared (c, in->op, a) &&' ''
 mutant candidate-has-no-right test-cluster-allow cluster-service.c \
@@ -839,43 +839,43 @@ mutant stays-without-a-service test-cluster-service cluster-candidates.c \
     return true;' ''
 mutant not-told-to-leave test-cluster-service cluster-tell.c \
   's->told.leave = cluster_candidate_leaves (c, a, s);' ''
-mutant kept-with-another-process test-cluster-service cluster-takeover.c \
+mutant kept-with-another-process test-cluster-service cluster-lapse.c \
   '(a->rec.member[m].state != MEMBER_IN_SYNC || a->known[m])' '1'
-mutant older-copy-is-no-lapse test-cluster-service cluster-takeover.c \
+mutant older-copy-is-no-lapse test-cluster-service cluster-lapse.c \
   'a->rec.lapse = a->rec.writer_epoch;' ';'
-mutant older-copy-is-a-lapse-of-later test-cluster-service cluster-takeover.c \
+mutant older-copy-is-a-lapse-of-later test-cluster-service cluster-lapse.c \
   'if (a->rec.lapse >= a->rec.writer_epoch)
     return;
   a->rec.lapse = a->rec.writer_epoch;' 'a->rec.lapse = a->rec.epoch;'
-mutant kept-without-the-images test-cluster-service cluster-takeover.c \
+mutant kept-without-the-images test-cluster-service cluster-lapse.c \
   'bool kept = !a->rec.risky;' 'bool kept = true;'
-mutant images-of-sync-client-are-missed test-cluster-service cluster-takeover.c \
+mutant images-of-sync-client-are-missed test-cluster-service cluster-lapse.c \
   '!written_out && async' '!written_out'
-mutant risk-outlives-the-rebuild test-cluster-service cluster-takeover.c \
+mutant risk-outlives-the-rebuild test-cluster-service cluster-lapse.c \
   'if (written_out)' 'if (0)'
-mutant nobody-was-prepared test-cluster-service cluster-takeover.c \
+mutant nobody-was-prepared test-cluster-service cluster-lapse.c \
   'prepared && cluster_array_writer (a)' 'prepared'
-mutant lapse-beside-the-server-is-forgotten test-cluster-service cluster-takeover.c \
+mutant lapse-beside-the-server-is-forgotten test-cluster-service cluster-lapse.c \
   '!cluster_process_kept (a->disk[m]))
       a->rec.lapse = change->epoch;' '!cluster_process_kept (a->disk[m]))
       ;'
-mutant detached-and-lost test-cluster-service cluster-takeover.c \
+mutant detached-and-lost test-cluster-service cluster-lapse.c \
   'a->rec.writer_epoch = 0;' ''
 mutant eviction-is-a-detach test-cluster-service cluster-session-end.c \
   's->rec.writable && s->rec.part.length == 0 && by == NULL)' 's->rec.writable)'
-mutant equal-with-the-grant test-cluster-service cluster-takeover.c \
+mutant equal-with-the-grant test-cluster-service cluster-lapse.c \
   'a->rec.unequal = a->rec.writer_epoch != 0;' ''
-mutant unequal-copy-goes-out sim-crashes cluster-takeover.c \
+mutant unequal-copy-goes-out sim-crashes cluster-lapse.c \
   'if (a->rec.unequal && async)' 'if (0)'
-mutant unequal-copy-goes-out-in-order test-cluster-service cluster-takeover.c \
+mutant unequal-copy-goes-out-in-order test-cluster-service cluster-lapse.c \
   'if (a->rec.unequal && async)' 'if (a->rec.unequal && async && !written_out)'
-mutant unequal-with-sync-client test-cluster-service cluster-takeover.c \
+mutant unequal-with-sync-client test-cluster-service cluster-lapse.c \
   'if (a->rec.unequal && async)' 'if (a->rec.unequal)'
-mutant unequal-for-ever test-cluster-service cluster-takeover.c \
+mutant unequal-for-ever test-cluster-service cluster-lapse.c \
   'a->rec.unequal = false;' ''
 mutant equal-without-a-word test-cluster-service cluster-session.c \
   'if (hb->equal &&' 'if (1 &&'
-mutant detached-before-it-is-equal test-cluster-service cluster-takeover.c \
+mutant detached-before-it-is-equal test-cluster-service cluster-lapse.c \
   'if (a->rec.unequal)
     return;
   a->rec.writer_epoch = 0;' 'a->rec.writer_epoch = 0;'
@@ -888,8 +888,8 @@ mutant order-to-move-ends-with-a-refusal test-cluster-service cluster-attach.c \
 mutant fence-before-a-server-is-refused test-cluster-service cluster-fence.c \
   'if (!s->rec.ended || !(here || cluster_session_guarded (s)))' 'if (!here)'
 mutant fence-number-above-weftds-confirms test-cluster-service cluster-session.c \
-  'hb->fences <= cluster_fences (c) ? hb->fences : 0' \
-  'hb->fences <= cluster_fences (c) ? hb->fences : cluster_fences (c)'
+  'hb->fences <= cluster_fence_number (c) ? hb->fences : 0' \
+  'hb->fences <= cluster_fence_number (c) ? hb->fences : cluster_fence_number (c)'
 mutant fence-passed-by-a-number test-fenced fenced.c \
   'below >= EPOCH_MAX ||' ''
 mutant fence-number-of-the-future test-fenced fenced.c \
@@ -931,10 +931,10 @@ mutant fence-waits-for-a-doubted-member test-cluster-service cluster-fence.c \
 mutant fence-loses-a-session test-cluster-service cluster-session-end.c \
   '&&
           !is_waited_for (c, s))' ')'
-mutant fences-are-not-stored test-cluster-allow cluster-fences.c \
+mutant fences-are-not-stored test-cluster-allow cluster-fence-number.c \
   '  cluster_step_put_identity (c);
   return c->identity.fences;' '  return c->identity.fences;'
-mutant fences-are-the-time test-cluster-allow cluster-fences.c \
+mutant fences-are-the-time test-cluster-allow cluster-fence-number.c \
   'c->identity.fences = next > now ? next : now;' '(void) next, c->identity.fences = now;'
 mutant end-of-a-fence-is-not-told test-cluster-service cluster-fence.c \
   'if (n->rec.fenced != on)
@@ -955,7 +955,7 @@ mutant key-waits-for-other-news test-cluster-rekey cluster-tell.c \
   '(d->rec.untold && !(d->told.reply && d->told.key))' 'false'
 mutant key-counts-as-told-when-it-is-drawn test-cluster-rekey cluster-rekey.c \
   '  d->told.key = false;' ''
-mutant fence-for-a-key-is-given-up-at-once test-cluster-rekey cluster-epoch.c \
+mutant fence-for-a-key-is-given-up-at-once test-cluster-rekey cluster-commit.c \
   'confirm[m] |= asked[m] && cluster_rekey_confirms (c, a, m);' ''
 mutant fence-for-a-key-is-a-loss test-cluster-rekey cluster-lost.c \
   'rekeyed = cluster_rekey_cuts (c, a, s, member);' 'rekeyed = false;'
@@ -963,7 +963,7 @@ mutant fence-for-a-key-hides-any-loss test-cluster-rekey cluster-rekey.c \
   '         s->epoch < cluster_disk_min_epoch_wanted (d);' '         true;'
 mutant dead-member-is-waited-for-with-its-key test-cluster-rekey cluster-rekey.c \
   'c->live_ms < d->told.key_live_ms + ATTACH_MS' 'true'
-mutant restart-of-weftd-makes-a-loss-of-a-key test-cluster-rekey cluster-engine.c \
+mutant restart-of-weftd-makes-a-loss-of-a-key test-cluster-rekey cluster.c \
   'cluster_rekey_begin (c);' ''
 mutant keys-of-all-members-at-once test-cluster-rekey cluster-rekey.c \
   'if (!here || s->epoch != a->rec.epoch)' 'if (!here)'
@@ -988,7 +988,7 @@ mutant arrived-with-the-epoch test-cluster-change cluster-pump.c \
   's->arrived < a->moved' 's->epoch < a->moved'
 mutant reads-wait-for-an-older-version test-cluster-change cluster-session.c \
   'hb->arrived ? hb->arrived : hb->epoch' 'hb->arrived'
-mutant who-is-behind-is-forgotten-by-a-start test-cluster-change cluster-engine.c \
+mutant who-is-behind-is-forgotten-by-a-start test-cluster-change cluster.c \
   '  a->moved = r->epoch;' '  ;'
 mutant readers-are-not-told-to-go-on test-cluster-change cluster-tell.c \
   '(s->told.hold && s->poll->array->moved == 0) ||' ''
@@ -1038,7 +1038,7 @@ mutant part-is-ended-in-its-resync test-cluster-lease cluster-overdue.c \
 mutant overdue-member-stays test-cluster-overdue cluster-rebuild.c \
   ': overdue (a->disk[m], owed, sizeof owed);' \
   ': (overdue (a->disk[m], owed, sizeof owed), NULL);'
-mutant change-waits-for-an-overdue-member test-cluster-overdue cluster-epoch.c \
+mutant change-waits-for-an-overdue-member test-cluster-overdue cluster-commit.c \
   'd->old_copy || d->overdue ||' 'd->old_copy ||'
 mutant overdue-member-comes-back test-cluster-overdue cluster-rebuild.c \
   'member->slow || d->overdue ||' 'member->slow ||'
@@ -1174,12 +1174,12 @@ mutant served-where-a-client-waits test-cluster-service cluster-candidates.c \
   'if (cluster_candidate_missed (c, a, node) > 0)' 'if (0)'
 mutant dry-run-forgets-the-restore test-cluster-restore cluster-preflight.c \
   'if (a && a->rec.restoring) {' 'if (0) {'
-mutant who-reached-it-is-not-noted test-cluster-part cluster-epoch.c \
+mutant who-reached-it-is-not-noted test-cluster-part cluster-commit.c \
   'change->states[m] == MEMBER_OUT)
       note_reached (a, m);' \
   'change->states[m] == MEMBER_OUT)
       ;'
-mutant lost-for-people-though-given-back test-cluster-part cluster-epoch.c \
+mutant lost-for-people-though-given-back test-cluster-part cluster-commit.c \
   '      s->path[member].unreached_live_ms = 0;' ''
 mutant report-of-a-loss-holds-up-the-next test-cluster-change cluster-lost.c \
   'WAIT_LOST, op, LOST_MS' 'WAIT_LOST, op, ATTACH_MS'

@@ -45,7 +45,7 @@ mutant leases-heartbeats-wait-always test-cluster-lease cluster-lease.c \
   'c->hurry |= s->poll == NULL' 'c->hurry |= false'
 mutant leases-heartbeats-never-wait test-cluster-lease cluster-lease.c \
   'c->hurry |= s->poll == NULL' 'c->hurry |= true'
-mutant leases-hurry-lasts test-cluster-lease cluster-engine.c \
+mutant leases-hurry-lasts test-cluster-lease cluster.c \
   'c->hurry = false;' ''
 mutant leases-declared-before-the-part-is-equal test-cluster-lease cluster-session-end.c \
   's->heard && s->lessee.equal &&' 's->heard &&'

@@ -144,7 +144,7 @@ mutant drained-though-its-target-is-drained test-cluster-drain cluster-drain.c \
 # Messages to people.
 mutant pause-of-nothing test-cluster-words cluster-member.c \
   'tune->has_paused && tune->paused && m->state == MEMBER_IN_SYNC' '0'
-mutant pause-outlives-its-rebuild test-cluster-words cluster-epoch.c \
+mutant pause-outlives-its-rebuild test-cluster-words cluster-commit.c \
   'member->paused = false;' ';'
 mutant pause-is-not-said test-cluster-words cluster-verdict-array.c \
   'if (a->rec.member[m].paused)' 'if (0)'
@@ -213,7 +213,7 @@ mutant node-that-comes-and-goes-is-kept-out test-cluster-node cluster-shut.c \
   'if (of_node >= OVER_NODE_RENEW)' 'if (0)'
 mutant doors-stay-open-for-old-tokens test-cluster-node cluster-shut.c \
   'if (older > 0 && below < oldest) {' 'if (0) {'
-mutant source-stays-open test-cluster-node cluster-epoch.c \
+mutant source-stays-open test-cluster-node cluster-commit.c \
   'cluster_shut_add (c, a, cluster_shut_source (a, m), a->disk[m]->rec.node,
                       false);' ';'
 mutant shut-out-source-stays-open test-cluster-node cluster-node.c \

@@ -211,13 +211,13 @@ mutant torn-header-of-another-array test-pool pool.c \
   'memcmp (slots + HEADER_AT_ARRAY, array, 16) == 0' '1'
 
 # The messages of a scan.
-mutant scan-is-over-by-any-answer test-volumes-words volumes-words.c \
+mutant scan-is-over-by-any-answer test-volumes-messages volumes-messages.c \
   'if (!json_is_null (pool) && !json_is_boolean (scan))' 'if (0)'
-mutant scan-goes-on-with-another-weftd test-volumes-words volumes-words.c \
-  '    return VOLUMES_WORDS_ANEW;' '    return VOLUMES_WORDS_AGAIN;'
-mutant scan-gives-up-a-weftd-that-starts test-volumes-words volumes-words.c \
+mutant scan-goes-on-with-another-weftd test-volumes-messages volumes-messages.c \
+  '    return VOLUMES_MESSAGES_ANEW;' '    return VOLUMES_MESSAGES_AGAIN;'
+mutant scan-gives-up-a-weftd-that-starts test-volumes-messages volumes-messages.c \
   'if (status < 400 || status >= 500 || status == 429 ||' 'if (status < 400 || status == 429 ||'
-mutant scan-says-a-broken-volume-is-fine test-volumes-words volumes-words.c \
+mutant scan-says-a-broken-volume-is-fine test-volumes-messages volumes-messages.c \
   '    json_object_set_new (json, "why", json_string (f->why));' '    ;'
 
 # The block of volumes, over the array's.

@@ -381,20 +381,20 @@ test_service (void)
 
   begin ();
   allow (other, "ro");
-  fences = cluster_fences (engine);
+  fences = cluster_fence_number (engine);
   ADMIN (cluster_service_set (engine, in, "a", &s));
   assert (strcmp (list (), "n1 rw, n2 rw, n3 rw, n4 rw, host1 rw, host0 rw") ==
           0);
   /* The serving host gets the change, by a new number. */
-  assert (cluster_fences (engine) > fences);
+  assert (cluster_fence_number (engine) > fences);
   writer->writable = other->writable = true;
   writer->service = other->service = true;
   UNTIL (writer->attached && other->op != 0);
-  fences = cluster_fences (engine);
+  fences = cluster_fence_number (engine);
   allow (reader, "ro");
   live_on (4);
-  assert (cluster_fences (engine) > fences);
-  assert (writer->hears == cluster_fences (engine));
+  assert (cluster_fence_number (engine) > fences);
+  assert (writer->hears == cluster_fence_number (engine));
 
   /* A candidate that is denied stops serving, and the other candidate takes over. */
   writer->alive = false;
@@ -497,14 +497,14 @@ test_numbers (void)
   begin ();
   for (unsigned i = 0; i < 60; i++)
     allow (reader, i % 2 ? "ro" : "rw");
-  newest = cluster_fences (engine);
+  newest = cluster_fence_number (engine);
   assert (newest > input (0).wall_ms / 1000 && newest == rec ()->allow_fence);
   CALL (++weftd.op, cluster_array_delete (engine, in, "a"));
   carry_out ();
   assert (cluster_array_find (engine, "a") == NULL);
-  assert (cluster_fences (engine) == newest);
+  assert (cluster_fence_number (engine) == newest);
   reincarnate ();
-  assert (cluster_fences (engine) == newest);
+  assert (cluster_fence_number (engine) == newest);
   CALL (world.admin_op = ++weftd.op,
         cluster_node_fence (engine, in, "n1", true, "kim"));
   carry_out ();

@@ -1,5 +1,5 @@
 /* test-cluster-change.c: members that go out, join and become in-sync, one rule at a time
- * (cluster-epoch.c): which hosts and members must confirm or prepare before COMMIT, and
+ * (cluster-commit.c): which hosts and members must confirm or prepare before COMMIT, and
  * which need not.  test-cluster-store.c asserts what every COMMIT must keep.
  */
 

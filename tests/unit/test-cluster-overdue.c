@@ -427,7 +427,8 @@ writer_ended (void)
 static bool
 fence_done (void)
 {
-  return ended (writer) || session (writer)->fences >= cluster_fences (engine);
+  return ended (writer) ||
+         session (writer)->fences >= cluster_fence_number (engine);
 }
 
 static void

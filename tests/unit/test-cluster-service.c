@@ -629,21 +629,22 @@ test_fence_clients (void)
   writer->busy = false;
   UNTIL (fence_answered (op));
   assert (world.admin.kind == CLUSTER_REPLY_NODE);
-  assert (writer->fences == cluster_fences (engine) && writer->attached);
-  first = cluster_fences (engine);
+  assert (writer->fences == cluster_fence_number (engine) && writer->attached);
+  first = cluster_fence_number (engine);
   /* Once more: it is so already. */
   op = fence ("c0");
   UNTIL (fence_answered (op));
   assert (world.admin.kind == CLUSTER_REPLY_NODE);
-  assert (cluster_fences (engine) == first);
+  assert (cluster_fence_number (engine) == first);
   unfence ("c0");
   /* Clients that were started before stay out; the server hears so. */
-  assert (below ("c0") == cluster_fences (engine) && below ("c0") > first);
-  UNTIL (writer->fences == cluster_fences (engine));
-  first = cluster_fences (engine);
+  assert (below ("c0") == cluster_fence_number (engine) &&
+          below ("c0") > first);
+  UNTIL (writer->fences == cluster_fence_number (engine));
+  first = cluster_fence_number (engine);
   op = fence ("c0");
   UNTIL (fence_answered (op));
-  assert (cluster_fences (engine) > first);
+  assert (cluster_fence_number (engine) > first);
   /* The next server knows it from the beginning, and weftd after a start. */
   fall_silent (writer);
   reincarnate ();
@@ -673,7 +674,7 @@ test_fence_lies (void)
   ASK (cluster_node_add (engine, in, "c0"));
   writer->busy = true;
   op = fence ("c0");
-  lies[0] = cluster_fences (engine) + 1;
+  lies[0] = cluster_fence_number (engine) + 1;
   lies[1] = EPOCH_MAX - 1;
   lies[2] = EPOCH_MAX;
   lies[3] = INT64_MAX;
@@ -684,7 +685,7 @@ test_fence_lies (void)
     live_on (3);
     assert (!fence_answered (op));
   }
-  writer->fences = cluster_fences (engine) - 1;
+  writer->fences = cluster_fence_number (engine) - 1;
   writer->busy = false;
   UNTIL (fence_answered (op));
   assert (world.admin.kind == CLUSTER_REPLY_NODE);
@@ -881,13 +882,13 @@ test_fence_exports (void)
   op = fence ("c0");
   live_on (20);
   assert (!fence_answered (op));
-  assert (writer->hears == cluster_fences (engine));
+  assert (writer->hears == cluster_fence_number (engine));
   writer->busy = false;
   UNTIL (fence_answered (op));
   assert (world.admin.kind == CLUSTER_REPLY_NODE && writer->attached);
   unfence ("c0");
   reincarnate ();
-  UNTIL (writer->fences == cluster_fences (engine));
+  UNTIL (writer->fences == cluster_fence_number (engine));
   assert (session (writer)->rec.exports);
   writer->busy = true;
   op = fence ("c0");
@@ -923,7 +924,7 @@ test_fence_removed (void)
            cluster_node_fence (engine, in, "c0", true, "kim"));
   reincarnate ();
   assert (!cluster_node_known (engine, "c0") && below ("c0") == number);
-  assert (cluster_fences (engine) == number);
+  assert (cluster_fence_number (engine) == number);
   UNTIL (writer->fences == number); /* it takes changes again */
   live_on (30);
   ASK (cluster_node_add (engine, in, "c0"));

@@ -166,15 +166,15 @@ open_volume (struct held *h)
 static struct cluster_volume_words entry[VOLUMES];
 static struct cluster_run given[VOLUMES][8];
 static struct cluster_order_done order_done;
-static struct cluster_volumes_words words;
+static struct cluster_volumes_messages words;
 
-static struct cluster_volumes_words *
+static struct cluster_volumes_messages *
 message (void)
 {
   memset (entry, 0, sizeof entry);
-  words = (struct cluster_volumes_words) { .number = rig.volumes + 1,
-                                           .volume = entry,
-                                           .done = &order_done };
+  words = (struct cluster_volumes_messages) { .number = rig.volumes + 1,
+                                              .volume = entry,
+                                              .done = &order_done };
   snprintf (words.instance, sizeof words.instance, "%s", rig.instance);
   return &words;
 }

@@ -77,7 +77,7 @@ copy_reply (const struct cluster_output *o, struct message *m)
       m->change = o->array->rec.change.epoch;
     m->leave = o->session->told.leave;
     m->hold = o->session->told.hold;
-    m->fences = cluster_fences (engine);
+    m->fences = cluster_fence_number (engine);
     memcpy (m->array, o->array->rec.uuid, 16);
     for (unsigned i = 0; i < o->array->layout.members; i++)
       m->states[i] = o->array->rec.member[i].state;

@@ -9,7 +9,7 @@
  *   confirm   members report a min_epoch of at least the new number: requests of
  *             older epochs have ended there, and are refused from now on, durably.
  *   prepared  sessions say so in their heartbeats.
- *   COMMIT    states and number become the array's (cluster-epoch.c).
+ *   COMMIT    states and number become the array's (cluster-commit.c).
  *
  * Only members that must be fenced are asked to confirm, and sessions only
  * where that is needed: a change that waits for no confirmation is COMMITted in

@@ -130,20 +130,20 @@ unsigned cluster_shut_told (const struct cluster_disk *d,
  */
 uint64_t cluster_shut_owed (const struct cluster_array *a, unsigned member);
 
-/* cluster-takeover.c */
+/* cluster-lapse.c */
 /* A change of epoch is being COMMITted (the records still have the former states).
  * prepared: all sessions had prepared themselves.
  */
-void cluster_takeover_commit (const struct cluster *c, struct cluster_array *a,
-                              bool prepared);
+void cluster_lapse_commit (const struct cluster *c, struct cluster_array *a,
+                           bool prepared);
 /* A writer is admitted: after the COMMIT. */
-void cluster_takeover_writer (struct cluster *c, struct cluster_array *a);
+void cluster_lapse_writer (struct cluster *c, struct cluster_array *a);
 /* The writer's resync takes an older copy where the newest can't be read. */
-void cluster_takeover_older (struct cluster *c, struct cluster_array *a);
+void cluster_lapse_older (struct cluster *c, struct cluster_array *a);
 /* The writer says that its resync is over: copies are equal, and stable. */
-void cluster_takeover_equal (struct cluster *c, struct cluster_array *a);
+void cluster_lapse_equal (struct cluster *c, struct cluster_array *a);
 /* The writer has detached, in its own words. */
-void cluster_takeover_detached (struct cluster *c, struct cluster_array *a);
+void cluster_lapse_detached (struct cluster *c, struct cluster_array *a);
 
 /* cluster-join.c */
 /* The disk gets its order: note the sources whose tokens are in it. */

@@ -485,15 +485,15 @@ uint64_t cluster_room_refused_ms (const struct cluster_session *s,
 uint64_t cluster_pace (struct cluster_pace *p, double ops, double us,
                        uint64_t actual, uint64_t floor, uint64_t ceiling);
 
-/* cluster-fences.c */
+/* cluster-fence-number.c */
 /* The number of the next fence.  It is not below the time in seconds, so that
  * it does not begin again after a loss of weftd's database.
  */
-uint64_t cluster_fence_next (struct cluster *c);
+uint64_t cluster_fence_number_next (struct cluster *c);
 /* At the start, where the database does not have these numbers: one from before weftd
  * stored them, or a new one.
  */
-void cluster_fences_begin (struct cluster *c);
+void cluster_fence_number_begin (struct cluster *c);
 
 /* cluster-slow.c */
 /* See since when members are slow.  Is this one slow, and has been for so long (but for

@@ -153,7 +153,7 @@ change (struct cluster *c, struct cluster_array *a,
         const struct cluster_allow_list *next, const char *gone)
 {
   a->rec.allow = *next;
-  a->rec.allow_fence = cluster_fence_next (c);
+  a->rec.allow_fence = cluster_fence_number_next (c);
   drop_candidates (a, gone);
   cluster_step_put_array (c, a);
   cluster_step_changed_array (c, a);

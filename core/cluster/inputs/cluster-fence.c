@@ -107,7 +107,7 @@ number (struct cluster *c, struct cluster_node *n)
 {
   struct cluster_array *a;
 
-  n->rec.fence = cluster_fence_next (c);
+  n->rec.fence = cluster_fence_number_next (c);
   TAILQ_FOREACH (a, &c->arrays, link)
     cluster_array_due (c, a, DUE_MEMBERS); /* servers get the news */
 }

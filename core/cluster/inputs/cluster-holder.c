@@ -220,7 +220,8 @@ grant (struct cluster *c, struct cluster_array *a, struct cluster_session *s,
 
 static void
 carry_out (struct cluster *c, struct cluster_array *a,
-           struct cluster_session *s, const struct cluster_volumes_words *words)
+           struct cluster_session *s,
+           const struct cluster_volumes_messages *words)
 {
   struct cluster_volume *v;
 
@@ -256,7 +257,7 @@ carry_out (struct cluster *c, struct cluster_array *a,
 /* Is something of this nonsense? */
 static bool
 refuse_words (struct cluster *c, uint64_t op, const struct cluster_array *a,
-              const struct cluster_volumes_words *words)
+              const struct cluster_volumes_messages *words)
 {
   for (unsigned i = 0; i < words->volumes; i++) {
     const struct cluster_volume_words *w = &words->volume[i];
@@ -293,7 +294,7 @@ refuse_words (struct cluster *c, uint64_t op, const struct cluster_array *a,
 
 static void
 volumes (struct cluster *c, uint64_t op, struct cluster_session *s,
-         const struct cluster_volumes_words *words)
+         const struct cluster_volumes_messages *words)
 {
   struct cluster_array *a = s->array;
 
@@ -319,7 +320,8 @@ volumes (struct cluster *c, uint64_t op, struct cluster_session *s,
 
 void
 cluster_session_volumes (struct cluster *c, const struct cluster_input *in,
-                         uint64_t id, const struct cluster_volumes_words *words)
+                         uint64_t id,
+                         const struct cluster_volumes_messages *words)
 {
   struct cluster_session *s;
 

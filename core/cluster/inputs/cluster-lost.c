@@ -5,7 +5,7 @@
  *
  * - a member with the only copy that is left of some data (it may be whole, and
  *   would miss writes): requests that need it wait, and it is fenced and given
- *   back when it is well again (cluster_epoch_tick). The same holds for a
+ *   back when it is well again (cluster_commit_tick). The same holds for a
  *   member that can go out only when sessions have prepared themselves, while
  *   the writer can't do so because it has lost another member;
  * - a member that only a reader has lost: a reader's bad line must not take a

@@ -587,7 +587,7 @@ cluster_restore_begin (struct cluster *c, const struct cluster_input *in)
    * well, if a clock is wrong.
    */
   i->generation = highest (i->generation, c->wall_ms / 1000);
-  cluster_fence_next (c);
+  cluster_fence_number_next (c);
   TAILQ_FOREACH (d, &c->disks, link) {
     cluster_import_key (in->random, d->rec.uuid, 0, d->rec.key);
     memset (d->rec.next_key, 0, sizeof d->rec.next_key);

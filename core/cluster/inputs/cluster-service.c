@@ -80,7 +80,7 @@ allow_candidates (struct cluster *c, uint64_t op, struct cluster_array *a,
   }
   for (unsigned i = 0; i < service->nodes; i++)
     if (!cluster_allowed (a, service->node[i], true)) {
-      a->rec.allow_fence = cluster_fence_next (c);
+      a->rec.allow_fence = cluster_fence_number_next (c);
       cluster_step_log (c, CLUSTER_INFO, "array", a->rec.name,
                         "Node %s may attach array %s for writing, to serve it.",
                         service->node[i], a->rec.name);

@@ -74,7 +74,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   s->spoke_live_ms = c->live_ms;
   s->draining = hb->draining;
   /* It can't have heard of more: such a number confirms nothing. */
-  s->fences = hb->fences <= cluster_fences (c) ? hb->fences : 0;
+  s->fences = hb->fences <= cluster_fence_number (c) ? hb->fences : 0;
   memcpy (s->process, hb->process, sizeof s->process);
   s->epoch = hb->epoch;
   s->arrived = arrived;
@@ -95,11 +95,11 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
     if (hb->round <= cluster_rounds_said (c, a) + AHEAD_MAX)
       cluster_rounds_begun (c, a, hb->round);
     if (hb->older)
-      cluster_takeover_older (c, a);
+      cluster_lapse_older (c, a);
     if (hb->epoch == a->rec.epoch)
       cluster_rounds_settle (c, a, s, hb->round_entered);
     if (hb->equal && s->rec.part.length == 0) {
-      cluster_takeover_equal (c, a);
+      cluster_lapse_equal (c, a);
       cluster_unequal_set (c, a, false);
     }
   }

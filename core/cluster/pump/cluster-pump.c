@@ -56,7 +56,7 @@ settle_array (struct cluster *c, struct cluster_array *a)
       become_ready (c, a);
     if (a->due & DUE_CHANGE) {
       a->due = (a->due & ~DUE_CHANGE) | DUE_LEASES;
-      cluster_epoch_advance (c, a);
+      cluster_commit_advance (c, a);
     }
     else if (a->due & DUE_LEASES) {
       a->due &= ~DUE_LEASES;
@@ -67,7 +67,7 @@ settle_array (struct cluster *c, struct cluster_array *a)
             cluster_array_doubted (c, a, NULL, 0));
     }
     else if (a->due & DUE_TIME) {
-      if (!cluster_epoch_tick (c, a))
+      if (!cluster_commit_tick (c, a))
         a->due &= ~DUE_TIME;
     }
     /* Members with newer state than the database show that it is old: before

@@ -18,13 +18,13 @@ void cluster_pump_settle (struct cluster *c);
 /* Do what is due, and queue the step. */
 void cluster_pump_end (struct cluster *c);
 
-/* cluster-epoch.c */
+/* cluster-commit.c */
 /* COMMIT the change of epoch that is under way, if nothing is missing. */
-void cluster_epoch_advance (struct cluster *c, struct cluster_array *a);
+void cluster_commit_advance (struct cluster *c, struct cluster_array *a);
 /* Do what time brings: a change that waits for members that are gone goes on
  * without them; a lost member that is back is fenced and given to the writer again;
  * tokens that a member refuses are replaced.  True: something was done.
  */
-bool cluster_epoch_tick (struct cluster *c, struct cluster_array *a);
+bool cluster_commit_tick (struct cluster *c, struct cluster_array *a);
 
 #endif /* WEFT_CLUSTER_PUMP_H */

@@ -12,7 +12,7 @@
  * debtor sends heartbeats, and while nothing else keeps it from saying the
  * word.  A word that is not said for as long as its bound is overdue (`overdue`
  * of the disk or session). The consequences are drawn beside those of silence:
- * cluster-rebuild.c puts a member out, cluster-epoch.c goes on without its
+ * cluster-rebuild.c puts a member out, cluster-commit.c goes on without its
  * word, cluster-session-end.c ends a session, and cluster-attach-check.c lets
  * another one replace it.
  *
@@ -126,8 +126,8 @@ session_asked (const struct cluster *c, const struct cluster_session *s,
   case WORD_ORDER:
     return l && l->recoverer == s && s->lessee.order != l->order ? l->order : 0;
   case WORD_FENCES:
-    return cluster_session_guarded (s) && s->fences < cluster_fences (c)
-             ? cluster_fences (c)
+    return cluster_session_guarded (s) && s->fences < cluster_fence_number (c)
+             ? cluster_fence_number (c)
              : 0;
   case WORD_LEFT:
     return cluster_candidate_leaves (c, a, s);

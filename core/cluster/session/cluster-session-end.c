@@ -240,7 +240,7 @@ cluster_session_end_cut (struct cluster *c, struct cluster_session *s,
   if (by)
     cluster_shut_add (c, a, s->rec.id, s->rec.node, true);
   if (s->rec.writable && s->rec.part.length == 0 && by == NULL)
-    cluster_takeover_detached (c, a);
+    cluster_lapse_detached (c, a);
   if (s->rec.writable)
     cluster_session_end_left (c, a, by == NULL);
   cluster_array_due (c, a, DUE_CHANGE);
@@ -367,7 +367,7 @@ end_hindrance (struct cluster *c, struct cluster_session *s)
 /* A change waits for a writer that is silent for its TTL, and readers hold all
  * their reads until it is COMMITted.  If a lost member goes out by it, the
  * writer's session ends, with a fence.  (Other changes are called off:
- * cluster_epoch_tick.) No report about another process is needed for that:
+ * cluster_commit_tick.) No report about another process is needed for that:
  * weftd itself misses the writer and the member, or the member says that it has
  * failed.  And weftd was not cut off meanwhile, because it has heard a reader
  * all the time.

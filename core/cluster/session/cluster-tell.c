@@ -106,7 +106,7 @@ cluster_tell_reply_session (struct cluster *c, uint64_t op,
   s->told.loss = s->loss ? s->loss->number : 0;
   s->told.hold = a->moved > 0;
   s->told.leave = cluster_candidate_leaves (c, a, s);
-  s->told.fences = cluster_fences (c);
+  s->told.fences = cluster_fence_number (c);
   s->told.order = a->pool ? a->pool->newest_order : 0;
   s->lessee.told_news = s->lessee.news;
   cluster_step_reply_session (c, op, CLUSTER_REPLY_SESSION, a, s);
@@ -131,8 +131,8 @@ cluster_tell_session (struct cluster *c, struct cluster_session *s,
        s->told.order < s->poll->array->pool->newest_order) ||
       (s->told.hold && s->poll->array->moved == 0) ||
       (!s->told.leave && cluster_candidate_leaves (c, s->poll->array, s)) ||
-      (cluster_session_guarded (s) && s->fences < cluster_fences (c) &&
-       s->told.fences < cluster_fences (c))) {
+      (cluster_session_guarded (s) && s->fences < cluster_fence_number (c) &&
+       s->told.fences < cluster_fence_number (c))) {
     cluster_tell_reply_session (c, s->poll->op, s->poll->array, s);
     cluster_wait_end (c, s->poll);
   }
@@ -172,7 +172,8 @@ cluster_tell_grant (struct cluster *c, uint64_t op, struct cluster_array *a,
   s->heard = s->alive = true;
   s->last_live_ms = s->steady_live_ms = c->live_ms;
   s->answer = c->step->number;
-  s->fences = s->told.fences = cluster_fences (c); /* the answer has them */
+  s->fences = s->told.fences = cluster_fence_number (
+    c); /* the answer has them */
   s->told.hold = a->moved > 0;
   cluster_session_insert (c, s);
   cluster_session_join (s, a);
@@ -231,7 +232,7 @@ cluster_tell_committed (struct cluster *c, struct cluster_array *a,
         assert (!w->fences || a->rec.member[m].state == MEMBER_OUT ||
                 a->rec.member[m].fence == a->rec.epoch);
       if (w->fences)
-        cluster_takeover_writer (c, a);
+        cluster_lapse_writer (c, a);
       /* Those beside whom it was to write have ended: it asks again, and fences.  Or
        * somebody has its part, who recovers that.
        */
@@ -285,5 +286,6 @@ cluster_session_told (const struct cluster *c, const struct cluster_array *a,
   r->change = change->epoch && change->sessions ? change : NULL;
   r->hold = a->moved > 0;
   r->leave = cluster_candidate_leaves (c, a, s);
-  r->fences = cluster_session_guarded (s) && s->fences < cluster_fences (c);
+  r->fences = cluster_session_guarded (s) &&
+              s->fences < cluster_fence_number (c);
 }

@@ -1,4 +1,4 @@
-/* volumes-words.c: see volumes-words.h. */
+/* volumes-messages.c: see volumes-messages.h. */
 
 #include <config.h>
 
@@ -7,13 +7,13 @@
 
 #include "base/name.h"
 #include "format/format.h"
-#include "volumes-words.h"
+#include "volumes-messages.h"
 
 /* ---- Messages from weftd ---- */
 
 bool
-volumes_words_runs (const json_t *json, struct volume_run **runs,
-                    unsigned *count)
+volumes_messages_runs (const json_t *json, struct volume_run **runs,
+                       unsigned *count)
 {
   const json_t *one;
   size_t i;
@@ -34,8 +34,8 @@ volumes_words_runs (const json_t *json, struct volume_run **runs,
 }
 
 bool
-volumes_words_volume (const json_t *json, const struct pool_header *pool,
-                      struct volumes_words_volume *d)
+volumes_messages_volume (const json_t *json, const struct pool_header *pool,
+                         struct volumes_messages_volume *d)
 {
   const char *name = json_string_value (json_object_get (json, "name"));
   const char *uuid = json_string_value (json_object_get (json, "uuid"));
@@ -53,15 +53,15 @@ volumes_words_volume (const json_t *json, const struct pool_header *pool,
 }
 
 bool
-volumes_words_order (const json_t *json, const struct pool_header *pool,
-                     struct holder_order *o)
+volumes_messages_order (const json_t *json, const struct pool_header *pool,
+                        struct holder_order *o)
 {
   const char *what = json_string_value (json_object_get (json, "do"));
-  struct volumes_words_volume d;
+  struct volumes_messages_volume d;
 
   if (what == NULL ||
       (strcmp (what, "resize") != 0 && strcmp (what, "delete") != 0) ||
-      !volumes_words_volume (json_object_get (json, "volume"), pool, &d))
+      !volumes_messages_volume (json_object_get (json, "volume"), pool, &d))
     return false;
   *o = (struct holder_order) {
     .number = (uint64_t) json_integer_value (json_object_get (json, "order")),
@@ -75,7 +75,7 @@ volumes_words_order (const json_t *json, const struct pool_header *pool,
 }
 
 const char *
-volumes_words_uuid (const json_t *json, uint8_t uuid[16])
+volumes_messages_uuid (const json_t *json, uint8_t uuid[16])
 {
   const char *text = json_string_value (json_object_get (json, "uuid"));
 
@@ -85,8 +85,8 @@ volumes_words_uuid (const json_t *json, uint8_t uuid[16])
 }
 
 const char *
-volumes_words_pool (const json_t *json, uint64_t array_bytes,
-                    struct pool_header *pool, bool *formatted)
+volumes_messages_pool (const json_t *json, uint64_t array_bytes,
+                       struct pool_header *pool, bool *formatted)
 {
   json_int_t bytes = json_integer_value (
     json_object_get (json, "segment_bytes"));
@@ -94,7 +94,7 @@ volumes_words_pool (const json_t *json, uint64_t array_bytes,
 
   if (pool_plan (array_bytes, (uint64_t) bytes, pool, &why) == -1)
     return why;
-  why = volumes_words_uuid (json, pool->array);
+  why = volumes_messages_uuid (json, pool->array);
   if (why)
     return why;
   if (pool->segments !=
@@ -147,7 +147,7 @@ entry_json (const struct holder_entry *e)
 }
 
 json_t *
-volumes_words (const char *instance, const struct holder_message *m)
+volumes_messages (const char *instance, const struct holder_message *m)
 {
   json_t *body = json_pack ("{s:s, s:I}", "instance", instance, "number",
                             (json_int_t) m->number);
@@ -172,8 +172,8 @@ volumes_words (const char *instance, const struct holder_message *m)
 /* ---- A scan ---- */
 
 static json_t *
-found_json (const struct volumes_words_found *f, const struct volume_run *runs,
-            unsigned count)
+found_json (const struct volumes_messages_found *f,
+            const struct volume_run *runs, unsigned count)
 {
   json_t *json = json_pack ("{s:I, s:o}", "root", (json_int_t) f->root, "runs",
                             runs_json (runs, count));
@@ -192,16 +192,16 @@ found_json (const struct volumes_words_found *f, const struct volume_run *runs,
 }
 
 json_t *
-volumes_words_scan (const char *instance, unsigned flags,
-                    uint64_t segment_bytes,
-                    const struct volumes_words_found *found,
-                    const struct volume_run *runs, unsigned count)
+volumes_messages_scan (const char *instance, unsigned flags,
+                       uint64_t segment_bytes,
+                       const struct volumes_messages_found *found,
+                       const struct volume_run *runs, unsigned count)
 {
   json_t *body = json_pack ("{s:s}", "instance", instance);
 
-  if (flags & VOLUMES_WORDS_BEGIN)
+  if (flags & VOLUMES_MESSAGES_BEGIN)
     json_object_set_new (body, "begin", json_true ());
-  if (flags & VOLUMES_WORDS_END)
+  if (flags & VOLUMES_MESSAGES_END)
     json_object_set_new (body, "end", json_true ());
   if (segment_bytes > 0)
     json_object_set_new (body, "segment_bytes",
@@ -213,23 +213,23 @@ volumes_words_scan (const char *instance, unsigned flags,
 }
 
 /* weftd that was just started, or that doubts a member, answers later. */
-enum volumes_words_next
-volumes_words_scanned (int status, const char *code, const json_t *reply,
-                       bool *over)
+enum volumes_messages_next
+volumes_messages_scanned (int status, const char *code, const json_t *reply,
+                          bool *over)
 {
   const json_t *pool = json_object_get (reply, "pool"), *scan;
 
   if (status == 200) {
     scan = json_object_get (pool, "scan");
     if (!json_is_null (pool) && !json_is_boolean (scan))
-      return VOLUMES_WORDS_REFUSED;
+      return VOLUMES_MESSAGES_REFUSED;
     *over = !json_is_true (scan);
-    return VOLUMES_WORDS_NEXT;
+    return VOLUMES_MESSAGES_NEXT;
   }
   if (status < 400 || status >= 500 || status == 429 ||
       (status == 409 && strcmp (code, "doubted") == 0))
-    return VOLUMES_WORDS_AGAIN;
+    return VOLUMES_MESSAGES_AGAIN;
   if (status == 409 && strcmp (code, "scan") == 0)
-    return VOLUMES_WORDS_ANEW;
-  return VOLUMES_WORDS_REFUSED;
+    return VOLUMES_MESSAGES_ANEW;
+  return VOLUMES_MESSAGES_REFUSED;
 }

@@ -1,4 +1,4 @@
-/* cluster-fences.c: the numbers of fences.  Each fence of a node, and each
+/* cluster-fence-number.c: the numbers of fences.  Each fence of a node, and each
  * change of an array's list of nodes, has a number of its own; numbers only
  * grow.
  */
@@ -8,13 +8,13 @@
 #include "cluster-ground.h"
 
 uint64_t
-cluster_fences (const struct cluster *c)
+cluster_fence_number (const struct cluster *c)
 {
   return c->identity.fences;
 }
 
 uint64_t
-cluster_fence_next (struct cluster *c)
+cluster_fence_number_next (struct cluster *c)
 {
   uint64_t next = c->identity.fences + 1, now = c->wall_ms / 1000;
 
@@ -24,7 +24,7 @@ cluster_fence_next (struct cluster *c)
 }
 
 void
-cluster_fences_begin (struct cluster *c)
+cluster_fence_number_begin (struct cluster *c)
 {
   const struct cluster_array *a;
   const struct cluster_node *n;

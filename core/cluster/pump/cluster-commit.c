@@ -1,4 +1,4 @@
-/* cluster-epoch.c: COMMITs a change of an array's epoch when all confirmations
+/* cluster-commit.c: COMMITs a change of an array's epoch when all confirmations
  * are there, and goes on where a change waits for too long.  cluster-change.c
  * has the kinds of changes, and what each waits for.
  *
@@ -155,7 +155,7 @@ commit (struct cluster *c, struct cluster_array *a)
   struct cluster_change *change = &a->rec.change;
   bool prepared = change->sessions;
 
-  cluster_takeover_commit (c, a, prepared);
+  cluster_lapse_commit (c, a, prepared);
   a->rec.epoch = change->epoch;
   if (prepared)
     a->rec.unprepared = 0;
@@ -215,7 +215,7 @@ commit (struct cluster *c, struct cluster_array *a)
 }
 
 void
-cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
+cluster_commit_advance (struct cluster *c, struct cluster_array *a)
 {
   struct cluster_change old = a->rec.change;
   struct cluster_session *s;
@@ -489,7 +489,7 @@ holds_readers_up (const struct cluster_array *a)
 }
 
 bool
-cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
+cluster_commit_tick (struct cluster *c, struct cluster_array *a)
 {
   const struct cluster_change *change = &a->rec.change;
   const struct waiting *w;

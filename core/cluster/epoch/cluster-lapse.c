@@ -1,4 +1,4 @@
-/* cluster-takeover.c: do a writer's acknowledged writes outlive the writer?
+/* cluster-lapse.c: do a writer's acknowledged writes outlive the writer?
  *
  * Clients of an array process (a service's clients) have writes that were
  * acknowledged and not flushed.  If the process ends without a detach, and
@@ -34,8 +34,8 @@
 #include "cluster-epoch.h"
 
 void
-cluster_takeover_commit (const struct cluster *c, struct cluster_array *a,
-                         bool prepared)
+cluster_lapse_commit (const struct cluster *c, struct cluster_array *a,
+                      bool prepared)
 {
   const struct cluster_change *change = &a->rec.change;
   bool async = a->rec.dup != DUP_SYNC_CLIENT;
@@ -60,7 +60,7 @@ cluster_takeover_commit (const struct cluster *c, struct cluster_array *a,
 }
 
 void
-cluster_takeover_writer (struct cluster *c, struct cluster_array *a)
+cluster_lapse_writer (struct cluster *c, struct cluster_array *a)
 {
   bool kept = !a->rec.risky;
 
@@ -75,7 +75,7 @@ cluster_takeover_writer (struct cluster *c, struct cluster_array *a)
 }
 
 void
-cluster_takeover_older (struct cluster *c, struct cluster_array *a)
+cluster_lapse_older (struct cluster *c, struct cluster_array *a)
 {
   if (a->rec.lapse >= a->rec.writer_epoch)
     return;
@@ -84,7 +84,7 @@ cluster_takeover_older (struct cluster *c, struct cluster_array *a)
 }
 
 void
-cluster_takeover_equal (struct cluster *c, struct cluster_array *a)
+cluster_lapse_equal (struct cluster *c, struct cluster_array *a)
 {
   if (!a->rec.unequal)
     return;
@@ -93,7 +93,7 @@ cluster_takeover_equal (struct cluster *c, struct cluster_array *a)
 }
 
 void
-cluster_takeover_detached (struct cluster *c, struct cluster_array *a)
+cluster_lapse_detached (struct cluster *c, struct cluster_array *a)
 {
   if (a->rec.unequal)
     return;

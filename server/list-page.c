@@ -1,4 +1,4 @@
-/* page.c: see page.h. */
+/* list-page.c: see list-page.h. */
 
 #include <config.h>
 
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "alloc.h"
-#include "page.h"
+#include "list-page.h"
 
 struct element {
   char key[160];
@@ -44,7 +44,7 @@ compare (const void *a, const void *b)
 }
 
 json_t *
-page_cut (const struct route *route, const struct query *q, json_t *list)
+list_page_cut (const struct route *route, const struct query *q, json_t *list)
 {
   json_t *page = json_array (), *next = json_null ();
   size_t count = json_array_size (list), i = 0, end;

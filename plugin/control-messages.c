@@ -1,4 +1,4 @@
-/* control-words.c: an array process's messages to weftd, and its parser of
+/* control-messages.c: an array process's messages to weftd, and its parser of
  * weftd's answers (docs/API).
  */
 
@@ -74,7 +74,7 @@ stats_json (struct engine *e, unsigned members)
 }
 
 json_t *
-control_words (struct control *c, const struct host_action *a)
+control_messages (struct control *c, const struct host_action *a)
 {
   struct taken *t = &c->taken;
   json_t *said, *stats;
@@ -116,7 +116,7 @@ control_words (struct control *c, const struct host_action *a)
 }
 
 void
-control_words_taken (struct taken *t, const json_t *reply)
+control_messages_taken (struct taken *t, const json_t *reply)
 {
   json_t *generation = json_object_get (reply, "generation");
 
@@ -129,7 +129,7 @@ control_words_taken (struct taken *t, const json_t *reply)
 }
 
 json_t *
-control_words_report (struct control *c, const struct host_action *a)
+control_messages_report (struct control *c, const struct host_action *a)
 {
   json_t *reason = json_string (a->reason);
 
@@ -195,7 +195,7 @@ read_map (const struct control *c, const json_t *reply, uint64_t epoch)
 }
 
 void
-control_words_view (const struct map *map, struct host_view *v)
+control_messages_view (const struct map *map, struct host_view *v)
 {
   v->map_epoch = map->epoch;
   for (unsigned m = 0; m < map->members; m++) {
@@ -207,8 +207,8 @@ control_words_view (const struct map *map, struct host_view *v)
 }
 
 void
-control_words_read (const struct control *c, int status, const json_t *reply,
-                    struct host_answer *a, struct map **map)
+control_messages_read (const struct control *c, int status, const json_t *reply,
+                       struct host_answer *a, struct map **map)
 {
   const unsigned members = c->first->members;
   struct host_view *v = &a->view;
@@ -233,7 +233,7 @@ control_words_read (const struct control *c, int status, const json_t *reply,
   v->all_arrived = json_is_true (json_object_get (reply, "hold")) ? 0 : epoch;
   *map = read_map (c, reply, epoch);
   if (*map)
-    control_words_view (*map, v);
+    control_messages_view (*map, v);
   if (read_states (json_object_get (reply, "change"), members, &change,
                    v->change_states))
     v->change = change;
@@ -242,7 +242,7 @@ control_words_read (const struct control *c, int status, const json_t *reply,
 /*----- Leases -----*/
 
 json_t *
-control_words_ranges (const struct array_range *list, unsigned count)
+control_messages_ranges (const struct array_range *list, unsigned count)
 {
   json_t *json = json_array ();
 
@@ -254,7 +254,7 @@ control_words_ranges (const struct array_range *list, unsigned count)
 }
 
 json_t *
-control_words_wish (const struct lease_wish *wish)
+control_messages_wish (const struct lease_wish *wish)
 {
   return json_pack (
     "{s:[I, I], s:[I, I]}", "must", (json_int_t) wish->must.offset,
@@ -273,8 +273,8 @@ read_range (const struct control *c, const json_t *json, struct array_range *r)
 }
 
 unsigned
-control_words_read_ranges (const struct control *c, const json_t *json,
-                           struct array_range **list)
+control_messages_read_ranges (const struct control *c, const json_t *json,
+                              struct array_range **list)
 {
   unsigned count = 0;
   const json_t *one;
@@ -288,8 +288,8 @@ control_words_read_ranges (const struct control *c, const json_t *json,
 }
 
 void
-control_words_leases (const struct control *c, const json_t *reply,
-                      struct lease_words *w)
+control_messages_leases (const struct control *c, const json_t *reply,
+                         struct lease_words *w)
 {
   const json_t *revoke = json_object_get (reply, "revoke"), *one;
   const json_t *recover = json_object_get (reply, "recover");
@@ -300,8 +300,8 @@ control_words_leases (const struct control *c, const json_t *reply,
     return;
   w->generation = json_integer_value (json_object_get (reply, "generation"));
   w->recover = json_integer_value (json_object_get (recover, "order"));
-  w->count = control_words_read_ranges (c, json_object_get (recover, "ranges"),
-                                        &w->ranges);
+  w->count = control_messages_read_ranges (
+    c, json_object_get (recover, "ranges"), &w->ranges);
   w->revoke = calloc (json_array_size (revoke) + 1, sizeof *w->revoke);
   json_array_foreach (revoke, i, one) {
     struct lease_wish *wish = &w->revoke[w->revokes];
@@ -317,7 +317,7 @@ control_words_leases (const struct control *c, const json_t *reply,
 }
 
 void
-control_words_leases_free (struct lease_words *w)
+control_messages_leases_free (struct lease_words *w)
 {
   free (w->revoke);
   free (w->ranges);

@@ -1,4 +1,4 @@
-/* cluster-engine.c: the engine's frame: loading, waiting operations, time.
+/* cluster.c: the engine's frame: loading, waiting operations, time.
  * See cluster.h for how it is used and cluster-ground.h for its parts.
  */
 
@@ -223,7 +223,7 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
   cluster_step_begin (c, in);
   c->identity.generation++;
   if (c->identity.fences == 0)
-    cluster_fences_begin (c);
+    cluster_fence_number_begin (c);
   cluster_restore_begin (c, in);
   cluster_step_put_identity (c);
   memcpy (&c->life, in->random + 16, sizeof c->life);
