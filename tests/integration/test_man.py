@@ -52,7 +52,7 @@ def test_all_pages_are_installed():
                      "weft-attach.8", "weft-drain.8", "weft-enroll.8",
                      "weft-format.5", "weft-leave.8",
                      "weft-renew.8", "weft-replace-disk.8",
-                     "weft-shared.7", "weft.7",
+                     "weft-shared.7", "weft-volumes.7", "weft.7",
                      "weftctl.8", "weftd.8"]
 
 
