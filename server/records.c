@@ -127,6 +127,7 @@ static const struct field member_fields[] = {
   { "ceiling", FIELD_NUMBER, AT (ceiling), .optional = true },
   { "imported", FIELD_NUMBER, AT (imported), .optional = true,
     .max = EPOCH_MAX },
+  { "imported_round", FIELD_NUMBER, AT (imported_round), .optional = true },
   { "next_disk", FIELD_UUID, AT (next_disk), .optional = true },
   { "moved_from", FIELD_TEXT, AT (moved_from), .optional = true },
   { NULL },

@@ -135,6 +135,10 @@ struct cluster_member {
                               default floor, no ceiling */
   uint64_t imported; /* the epoch of the disk from which an import took what the
                         array has of this place; 0: there was no import */
+  /* The highest round of a disk that knows no more than the disks from which the import
+   * took the data of this member's group; 0: not known, as in records of an older weftd.
+   */
+  uint64_t imported_round;
   uint8_t
     next_disk[16]; /* the disk that an administrator has ordered for it, and
                               that gets its place when the group is whole; zero:

@@ -24,8 +24,8 @@ STRINGS = re.compile(rf"(?:{STRING}(?:\s|PRI\w+)*)+")
 
 # Part of a sentence: how the row of its doubt begins.
 DOUBTS = {
-    "knows its epoch %; the array was imported": "a disk knows a later epoch",
-    "knows its epoch %, which is later": "a disk knows a later epoch",
+    "; the array was imported from disks with": "a disk knows a later epoch",
+    ", more than the disks from which": "a disk knows a later epoch",
     "description of the array differs from the other members'":
         "a disk that an import did not find",
     "description of the array differs from the backup's": "an array is being restored",

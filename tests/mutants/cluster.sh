@@ -609,7 +609,19 @@ mutant empty-place-takes-another-cluster-s-disk test-cluster-import cluster-impo
   'hb->has_place && cluster_uuid_equal (hb->cluster, c->identity.uuid) &&' \
   'hb->has_place &&'
 mutant newer-disk-is-rebuilt-after-an-import test-cluster-import cluster-admit.c \
-  'if (imported && agrees && hb->states_epoch > imported)' 'if (0)'
+  'return hb->states_epoch > m->imported ||
+         (' 'return ('
+mutant disk-that-went-on-unheard-is-rebuilt test-cluster-import cluster-admit.c \
+  '(m->imported_round && hb->round > m->imported_round)' 'false'
+mutant disks-of-a-restore-may-know-more test-cluster-restore cluster-verdict.c \
+  'if (a && !a->rec.restoring && cluster_import' 'if (a && cluster_import'
+mutant rounds-of-a-restore-are-not-kept test-cluster-restore cluster-restore.c \
+  'cluster_import_rounds (a, round);' ''
+mutant rounds-of-another-pair-count test-cluster-import cluster-import.c \
+  'for (unsigned i = g.first; i < g.end; i++)
+      if (a->rec.member[i].state == MEMBER_IN_SYNC && round' \
+  'for (unsigned i = 0; i < a->layout.members; i++)
+      if (a->rec.member[i].state == MEMBER_IN_SYNC && round'
 mutant disk-is-itself-after-an-import test-cluster-import cluster-place.c \
   'm->confirmed = CONFIRMED_BY_NONE;' 'm->confirmed = 0;'
 mutant held-place-is-forgotten-after-an-import test-cluster-import cluster-import.c \
@@ -1115,7 +1127,7 @@ mutant restore-takes-what-is-late test-cluster-restore cluster-restore.c \
   'late[m] = !is_current (a, plan, f);' 'late[m] = false;'
 mutant restore-doubts-the-disks-of-its-epoch test-cluster-restore \
   cluster-restore.c '(plan->states_epoch == a->rec.epoch &&' '(0 &&'
-mutant restore-goes-on-without-the-successor test-cluster-restore \
+mutant restore-goes-on-without-the-successor "sim-cluster-alone test-cluster-restore" \
   cluster-restore.c 'if (any && layout_loss (&a->layout, others, NULL) == 0)' 'if (0)'
 mutant restore-doubts-a-disk-of-the-last-epoch test-cluster-restore \
   cluster-restore.c '(f && is_right (a, plan, f))' '(f && is_current (a, plan, f))'

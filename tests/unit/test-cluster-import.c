@@ -604,16 +604,16 @@ test_three_epochs (void)
  * those who are left: weftd goes on, and leaves it as it is.
  */
 static void
-test_given_up (bool newer)
+test_given_up (unsigned epochs, unsigned rounds)
 {
+  bool newer = epochs > 0 || rounds > 1;
   struct fake_disk *d = &rig.disk[1], it;
 
   begin_array ();
   live_on (8);
-  if (newer) {
-    d->states_epoch += 10;
-    d->generation += 10;
-  }
+  d->states_epoch += epochs;
+  d->generation += epochs;
+  d->round += rounds;
   it = *d;
   lose_database_of_a ();
   import.without[1] = true;
@@ -629,6 +629,72 @@ test_given_up (bool newer)
   else
     rebuilt_in_full (1);
   assert (cluster_read_only (engine) == NULL);
+}
+
+/* Disk 0 went on alone, and only weftd and the writer knew the epoch.  The loss is accepted,
+ * and then it comes: it knows the same epoch as disk 1, and this many rounds more.
+ */
+static void
+test_went_on_unheard (unsigned rounds)
+{
+  struct fake_disk *late = &rig.disk[0], it;
+
+  begin_array_of (LAYOUT_RAID1, 2);
+  live_on (8);
+  rig.disk[1].round = 10;
+  late->round = 10 + rounds;
+  it = *late;
+  late->dead = true;
+  lose_database_of_a ();
+  import.without[0] = true;
+  REFUSED ("newer", cluster_array_import (engine, in, &import));
+  import.accept_loss = true;
+  import_a ();
+  restart ();
+  late->dead = false;
+  late->op = 0;
+  if (rounds < 2) {
+    UNTIL (whole ());
+    assert (on (0, 0));
+    return;
+  }
+  UNTIL (late->refused);
+  live_on (80);
+  assert (strcmp (late->refused, "newer") == 0 && state (0) == MEMBER_OUT);
+  assert (late->sequence == it.sequence && late->round == it.round);
+  assert (verdict () == CLUSTER_WARNING);
+  assert (says ("Disk /dev/d0 of node n1 says that it is member 0 of array a"));
+  assert (says (" and round 12, more than the disks from which"));
+  assert (cluster_read_only (engine) == NULL);
+}
+
+/* The array has a pair of members twice, and disk 1 is an old copy; the loss is accepted.
+ * Then the disks 0 and 3 come: disk 0 alone has what its pair lacks.
+ */
+static void
+test_went_on_in_pairs (void)
+{
+  struct cluster_create pairs = create_of ("a", LAYOUT_RAID1, 0, 4);
+
+  pairs.groups = 2;
+  rig_init ();
+  live_on (8);
+  DONE (cluster_array_create (engine, in, &pairs));
+  UNTIL (array ()->rec.ready);
+  live_on (8);
+  for (unsigned m = 0; m < 4; m++)
+    rig.disk[m].round = m == 1 ? 10 : 20;
+  rig.disk[0].dead = rig.disk[3].dead = true;
+  lose_database_of_a ();
+  import.accept_loss = import.without[0] = import.without[3] = true;
+  import_a ();
+  assert (state (1) == MEMBER_IN_SYNC && state (2) == MEMBER_IN_SYNC);
+  rig.disk[0].dead = rig.disk[3].dead = false;
+  rig.disk[0].op = rig.disk[3].op = 0;
+  UNTIL (state (3) == MEMBER_IN_SYNC);
+  live_on (20);
+  assert (rig.disk[0].refused && strcmp (rig.disk[0].refused, "newer") == 0);
+  assert (state (0) == MEMBER_OUT && rig.disk[0].round == 20);
 }
 
 /* These disks have noted the round, and the host has completed it. */
@@ -802,8 +868,13 @@ main (void)
   test_joiner (false);
   test_joiner (true);
   test_three_epochs ();
-  test_given_up (false);
-  test_given_up (true);
+  test_given_up (0, 0);
+  test_given_up (0, 1);
+  test_given_up (10, 0);
+  test_given_up (0, 2);
+  for (unsigned rounds = 0; rounds < 3; rounds++)
+    test_went_on_unheard (rounds);
+  test_went_on_in_pairs ();
   test_not_it ();
   test_kills ("import", scenario_import);
   test_kills ("return", scenario_return);

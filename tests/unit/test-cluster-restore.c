@@ -501,10 +501,11 @@ test_not_told (unsigned behind)
 }
 
 /* Member 0 went on alone, and is not there.  An order to do without it is refused unless it
- * accepts the loss; and if the disk comes after all, it is left as it is.
+ * accepts the loss; and if the disk comes after all, it is left as it is, also if it has not
+ * heard of the epoch in which it went on.
  */
 static void
-test_missing_went_on (void)
+test_missing_went_on (bool heard)
 {
   struct cluster_import order = { .name = "a" };
   struct fake_disk before;
@@ -521,6 +522,10 @@ test_missing_went_on (void)
   rig.disk[1].dead = true;
   rig.disk[0].round = rig.round = 9;
   UNTIL (rig.disk[0].states_epoch > rig.disk[1].states_epoch);
+  if (!heard) {
+    rig.disk[0].states_epoch = before.states_epoch;
+    memcpy (rig.disk[0].states, before.states, sizeof before.states);
+  }
   epoch = rig.disk[0].states_epoch;
   rig.attached = false;
   rig.disk[0].dead = true;
@@ -528,6 +533,7 @@ test_missing_went_on (void)
   put_back (true);
   live_on (80);
   assert (array ()->rec.restoring);
+  assert (!says ("may have data that no other disk has"));
   order.without[0] = true;
   REFUSED ("restoring", cluster_array_restore (engine, in, &order));
   assert (strstr (rig.detail, "they may have gone on"));
@@ -541,6 +547,29 @@ test_missing_went_on (void)
   assert (rig.disk[0].refused && strcmp (rig.disk[0].refused, "newer") == 0);
   assert (rig.disk[0].states_epoch == epoch && state (0) == MEMBER_OUT);
   assert (says ("may have data that no other disk has"));
+}
+
+/* While the array waits, the verdict says no more of the disk of a member that was replaced
+ * since, which the backup does not know.
+ */
+static void
+test_verdict_meanwhile (void)
+{
+  rig_init ();
+  rig.spared = true;
+  make_array ();
+  rig.disk[4].dead = true;
+  live_on (8);
+  make_backup ();
+  rig.disk[4].dead = false;
+  live_on (8);
+  replaced ();
+  rig.attached = false;
+  rig.disk[2].dead = true;
+  put_back (true);
+  live_on (80);
+  assert (verdict () == CLUSTER_ERROR && says ("member 2 is in-sync"));
+  assert (!says ("may have data that no other disk has"));
 }
 
 /* Member 0 is given up, is heard, and knows of an epoch that no other knows. */
@@ -743,7 +772,9 @@ main (void)
   test_backup_is_newest ();
   test_not_told (2);
   test_not_told (3);
-  test_missing_went_on ();
+  test_verdict_meanwhile ();
+  test_missing_went_on (true);
+  test_missing_went_on (false);
   test_given_up_knows_more ();
   test_stranger ();
   test_other_arrays ();

@@ -50,6 +50,15 @@ refuse_foreign (struct cluster *c, uint64_t op, const struct cluster_disk *d,
   return true;
 }
 
+/* Does the disk know more than the disks from which the array was imported? */
+static bool
+knows_more (const struct cluster_member *m,
+            const struct cluster_disk_heartbeat *hb)
+{
+  return hb->states_epoch > m->imported ||
+         (m->imported_round && hb->round > m->imported_round);
+}
+
 static bool
 refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
               const struct cluster_disk_heartbeat *hb)
@@ -57,7 +66,7 @@ refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
   char text[CLUSTER_UUID_TEXT_BYTES];
   struct cluster_array *a;
   const struct cluster_disk *there; /* the disk in the place that it names */
-  uint64_t imported; /* the epoch of what the place was imported with */
+  const struct cluster_member *m;   /* if its place was imported; else NULL */
   bool agrees;
 
   if (cluster_uuid_is_zero (hb->array) ||
@@ -81,27 +90,30 @@ refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
   there = hb->position < a->layout.members ? a->disk[hb->position] : NULL;
   if (there && there == d)
     return false;
-  imported = there && d == NULL ? a->rec.member[hb->position].imported : 0;
+  m = there ? &a->rec.member[hb->position] : NULL;
+  if (d || (m && m->imported == 0))
+    m = NULL;
   agrees = cluster_import_agrees (c, a, hb);
   /* If an import did not find the member, the array goes on without it.  A disk
    * which says that it is the member, and which is not known as another, is
    * rebuilt in full.  But a disk that has seen more than was imported is left
    * as it is: it may have data that no other has.
    */
-  if (imported && agrees && hb->states_epoch > imported) {
+  if (m && agrees && knows_more (m, hb)) {
     cluster_import_note (c, hb);
     cluster_step_refuse (
       c, op, CLUSTER_CONFLICT, "newer",
       "disk %.200s of node %s is member %u of array %s, and knows its epoch "
-      "%" PRIu64 "; the array was imported from what this member had in epoch "
-      "%" PRIu64
+      "%" PRIu64 " and round %" PRIu64
+      "; the array was imported from disks with epoch %" PRIu64
+      " and round %" PRIu64
       ": the disk may have data that no other has. Keep it. To get that data, "
       "import the array again with it, by a weftd with an empty state "
       "directory; if the data is not needed, format the disk",
       hb->path, hb->node, hb->position, a->rec.name, hb->states_epoch,
-      imported);
+      hb->round, m->imported, m->imported_round ? m->imported_round - 1 : 0);
   }
-  else if (imported == 0 || !cluster_disk_is_name (there))
+  else if (m == NULL || !cluster_disk_is_name (there))
     cluster_step_refuse (
       c, op, CLUSTER_CONFLICT, "not-a-member",
       "disk %.200s of node %s says that it is member %u of array %s, but that "

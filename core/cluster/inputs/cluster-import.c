@@ -175,6 +175,25 @@ cluster_import_disk (struct cluster *c, const struct cluster_input *in,
   cluster_step_changed_disk (c, d);
 }
 
+/* In-sync members are at most one round apart, and FLUSHes wait for more rounds when one goes
+ * out.  So a disk that is further ahead of a member with copies of its data may have flushed
+ * data that this member lacks.
+ */
+void
+cluster_import_rounds (struct cluster_array *a,
+                       const uint64_t round[ARRAY_MEMBERS_MAX])
+{
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    struct layout_group g = layout_group (&a->layout, m);
+    uint64_t least = EPOCH_MAX;
+
+    for (unsigned i = g.first; i < g.end; i++)
+      if (a->rec.member[i].state == MEMBER_IN_SYNC && round[i] < least)
+        least = round[i];
+    a->rec.member[m].imported_round = least + 1;
+  }
+}
+
 static void
 make_member (struct cluster *c, const struct cluster_input *in,
              struct cluster_array *a, unsigned m,
@@ -208,6 +227,7 @@ make_array (struct cluster *c, const struct cluster_input *in,
 {
   struct cluster_array *a = alloc_zeroed (sizeof *a);
   struct cluster_array_record *r = &a->rec;
+  uint64_t round[ARRAY_MEMBERS_MAX] = { 0 };
 
   a->layout = plan->layout;
   memcpy (r->uuid, import->array, 16);
@@ -223,8 +243,11 @@ make_array (struct cluster *c, const struct cluster_input *in,
   r->epoch = plan->epoch + UNHEARD_EPOCHS;
   r->round = plan->round;
   r->spare_after_ms = SPARE_AFTER_MS_DEFAULT;
-  for (unsigned m = 0; m < a->layout.members; m++)
+  for (unsigned m = 0; m < a->layout.members; m++) {
     make_member (c, in, a, m, plan);
+    round[m] = plan->place[m].disk ? plan->place[m].disk->round : 0;
+  }
+  cluster_import_rounds (a, round);
   /* Nobody knows who wrote to it last, and how that ended. */
   a->rec.lapse = a->rec.epoch;
   a->rec.to_recover = true;

@@ -183,6 +183,9 @@ void cluster_import_forget (struct cluster *c, const uint8_t array[16]);
 void cluster_import_key (const uint8_t random[KEY_BYTES],
                          const uint8_t uuid[16], unsigned m,
                          uint8_t key[KEY_BYTES]);
+/* With which rounds does another disk of each member know no more than these? */
+void cluster_import_rounds (struct cluster_array *a,
+                            const uint64_t round[ARRAY_MEMBERS_MAX]);
 /* Make the record of a member's disk from the disk's report; hb NULL: a
  * stand-in for a disk that is absent.
  */

@@ -530,6 +530,7 @@ restore (struct cluster *c, const struct cluster_input *in,
   struct cluster_array_record *r = &a->rec;
   struct cluster_session *s;
   uint64_t known = r->epoch;
+  uint64_t round[ARRAY_MEMBERS_MAX] = { 0 };
   unsigned next = 0;
   char text[600];
 
@@ -558,8 +559,11 @@ restore (struct cluster *c, const struct cluster_input *in,
   r->ready = true;
   r->lapse = r->epoch; /* nobody knows who wrote to it last */
   put_disks (c, in, a, plan);
-  for (unsigned m = 0; m < a->layout.members; m++)
+  for (unsigned m = 0; m < a->layout.members; m++) {
     put_member (c, a, m, plan);
+    round[m] = plan->found[m] ? plan->found[m]->hb.round : 0;
+  }
+  cluster_import_rounds (a, round);
   cluster_volume_unscanned (c, a);
   cluster_step_put_array (c, a);
   cluster_import_forget (c, r->uuid);

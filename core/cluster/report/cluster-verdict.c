@@ -290,7 +290,7 @@ say_unknown (struct verdict *v, const struct cluster *c)
 }
 
 /* Disks that are refused, because they know more of their array than it was
- * imported with.
+ * imported with.  (An array that waits for its restore has refused all disks.)
  */
 static void
 say_late (struct verdict *v, const struct cluster *c)
@@ -300,18 +300,17 @@ say_late (struct verdict *v, const struct cluster *c)
 
   TAILQ_FOREACH (f, &c->foreigns, link) {
     a = cluster_array_by_uuid (c, f->hb.array);
-    if (a && cluster_import_plan_is_heard (c, f))
+    if (a && !a->rec.restoring && cluster_import_plan_is_heard (c, f))
       verdict_text_say (
         v, CLUSTER_WARNING,
         "Disk %.150s of node %s says that it is member %u of array %s and "
-        "knows "
-        "its epoch %" PRIu64
-        ", which is later than what this member was imported with: it may have "
+        "knows its epoch %" PRIu64 " and round %" PRIu64
+        ", more than the disks from which the array was imported: it may have "
         "data that no other disk has, and is refused. Keep it, and import the "
         "array again with it by a weftd with an empty state directory; or "
         "format it, if its data is not needed.",
-        f->hb.path, f->hb.node, f->hb.position, a->rec.name,
-        f->hb.states_epoch);
+        f->hb.path, f->hb.node, f->hb.position, a->rec.name, f->hb.states_epoch,
+        f->hb.round);
   }
 }
 

@@ -316,6 +316,112 @@ lose_with_one_out (void)
   fault_later (between (2, 6) * SECOND, lose_with_one_back, m);
 }
 
+/* ---- The same, when a disk that replaced another one has gone on alone. ---- */
+
+static struct {
+  struct member_role *former; /* was replaced */
+  unsigned place;
+  uint64_t until; /* give up */
+} alone;
+
+static bool
+is_other (unsigned m)
+{
+  return m != alone.place && layout_group_number (&w.layout, m) ==
+                               layout_group_number (&w.layout, alone.place);
+}
+
+static struct member_role *
+member_at (unsigned place)
+{
+  return &w.member[disk_holder (store_array ()->member[place].disk)];
+}
+
+/* Its successor is away for long; the former disk is there, and so are the others, which
+ * have not heard that they went out.
+ */
+static void
+lose_alone (void *what)
+{
+  struct member_role *successor = member_at (alone.place);
+
+  (void) what;
+  if (w.healing || !may_lose ())
+    return;
+  sim_trace ("disk %u went on alone, and disk %u was in its place before",
+             successor->disk->number, alone.former->disk->number);
+  counters.alone++;
+  if (successor->proc.life)
+    member_stop (successor, false);
+  w.calm_until = sim_now + 60 * SECOND;
+  lose ();
+  fault_later (between (40, 50) * SECOND, fault_member_back, successor);
+  fault_member_back (alone.former);
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (is_other (m))
+      fault_later (between (1, 3000) * MS, fault_member_back, member_at (m));
+}
+
+static void
+go_on_alone (void *what)
+{
+  const struct cluster_array_record *a = store_array ();
+  bool all_out = true;
+
+  if (w.healing || sim_now > alone.until)
+    return;
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (is_other (m)) {
+      if (member_at (m)->proc.life)
+        member_stop (member_at (m), false);
+      all_out &= a->member[m].state == MEMBER_OUT;
+    }
+  if (all_out)
+    fault_later (between (4, 8) * SECOND, lose_alone, NULL);
+  else
+    fault_later (SECOND, go_on_alone, what);
+}
+
+static void
+succeed (void *what)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  if (w.healing || sim_now > alone.until)
+    return;
+  if (member_at (alone.place) == alone.former)
+    admin_replace ();
+  if (member_at (alone.place) != alone.former &&
+      a->member[alone.place].state == MEMBER_IN_SYNC)
+    go_on_alone (what);
+  else
+    fault_later (2 * SECOND, succeed, what);
+}
+
+void
+database_alone (void *what)
+{
+  struct member_role *m = &w.member[sim_below (w.layout.members)];
+
+  (void) what;
+  if (w.healing)
+    return;
+  if (m->proc.life == 0 || m->disk->place < 0 || !may_lose ()) {
+    fault_later (SECOND, database_alone, NULL);
+    return;
+  }
+  alone.former = m;
+  alone.place = (unsigned) m->disk->place;
+  alone.until = sim_now + 40 * SECOND;
+  sim_trace ("member %u is to be replaced, and its successor to go on alone",
+             alone.place);
+  if (world_restores)
+    database_backup ();
+  w.calm_until = alone.until;
+  member_stop (m, false);
+  fault_later (2 * SECOND, succeed, NULL);
+}
+
 void
 database_import (void)
 {

@@ -802,6 +802,8 @@ faults_begin (void)
   sick_begin ();
   if (w.config.withholds)
     fault_later (between (1, 8) * SECOND, withheld_begin, NULL);
+  if (world_alone)
+    fault_later (3 * SECOND, database_alone, NULL);
 }
 
 void

@@ -72,6 +72,8 @@ void database_old (void);
 void database_newest (void *nothing); /* again */
 void database_restore (void);         /* from the backup */
 void database_lose (void);
+/* A disk that replaced another one goes on alone; then the database is lost. */
+void database_alone (void *nothing);
 /* Something about imports, about restores. */
 void database_import (void);
 void database_restored (void);

@@ -11,6 +11,9 @@
  *   --rekeys                          disks get other keys
  *   --imports                         weftd's database is lost, and the array imported
  *   --restores                        weftd is restored from backups
+ *   --alone                           a disk that replaced another one goes on
+ *                                     alone, and then weftd's database is lost: with
+ *                                     --restores or --imports
  *   --sick                            disks are slow, and lines swallow what is sent,
  *                                     not in one of 50
  *   --hard                            three times the usual rate of faults
@@ -34,12 +37,12 @@ replay (void)
 {
   fprintf (
     stderr,
-    "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s%s%s%s%s%s%s\n",
+    "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s%s%s%s%s%s%s%s\n",
     seed, world_rollbacks ? " --rollbacks" : "",
     world_rekeys ? " --rekeys" : "", world_imports ? " --imports" : "",
-    world_restores ? " --restores" : "", world_sick ? " --sick" : "",
-    world_hard ? " --hard" : "", world_shared ? " --shared" : "",
-    world_leases ? " --leases" : "");
+    world_restores ? " --restores" : "", world_alone ? " --alone" : "",
+    world_sick ? " --sick" : "", world_hard ? " --hard" : "",
+    world_shared ? " --shared" : "", world_leases ? " --leases" : "");
 }
 
 static double
@@ -74,12 +77,12 @@ tell_shared (void)
 static int
 usage (void)
 {
-  fprintf (
-    stderr,
-    "usage: sim-cluster [-v] [--rollbacks] [--rekeys] [--imports] "
-    "[--restores] [--sick] [--hard] [--shared | --leases] --seed N | --corpus "
-    "FIRST COUNT | --fresh COUNT "
-    "| --seconds S\n");
+  fprintf (stderr,
+           "usage: sim-cluster [-v] [--rollbacks] [--rekeys] [--imports] "
+           "[--restores] [--alone] [--sick] [--hard] [--shared | --leases] "
+           "--seed N | --corpus "
+           "FIRST COUNT | --fresh COUNT "
+           "| --seconds S\n");
   return 2;
 }
 
@@ -89,7 +92,7 @@ main (int argc, char *argv[])
   unsigned long long first = 0, count = 0, seconds = 0, trace = 0;
   double began = clock_s (), took;
   time_t end, tell, now;
-  bool shared = false, sick = false;
+  bool shared = false, sick = false, alone = false;
 
   for (int i = 1; i < argc; i++) {
     if (strcmp (argv[i], "-v") == 0)
@@ -102,6 +105,8 @@ main (int argc, char *argv[])
       world_imports = true;
     else if (strcmp (argv[i], "--restores") == 0)
       world_restores = true;
+    else if (strcmp (argv[i], "--alone") == 0)
+      world_alone = alone = true;
     else if (strcmp (argv[i], "--sick") == 0)
       world_sick = sick = true;
     else if (strcmp (argv[i], "--hard") == 0)
@@ -140,6 +145,8 @@ main (int argc, char *argv[])
       world_imports = seed / 4 % 4 == 1;
       world_restores = seed / 4 % 4 == 2;
     }
+    if (seconds && !alone)
+      world_alone = (world_imports || world_restores) && seed / 64 % 4 == 1;
     if (seconds && !sick)
       world_sick = seed / 16 % 4 == 3;
     world_begin (seed);
@@ -177,6 +184,10 @@ main (int argc, char *argv[])
       "sim-cluster: %llu disks were slow, called so at %llu looks; %llu lines "
       "swallowed what was sent, and %llu connections ended for that\n",
       counters.slows, counters.slow_found, counters.holes, counters.swallowed);
+  if (counters.alone)
+    printf (
+      "sim-cluster: %llu disks went on alone before the database was lost\n",
+      counters.alone);
   if (counters.imports)
     printf ("sim-cluster: the database was lost: %llu imports, %llu refused, "
             "%llu with the loss accepted, %llu never possible; %llu members "

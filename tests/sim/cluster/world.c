@@ -16,7 +16,7 @@ unsigned long long steps, io_steps;
 struct counters counters;
 static uint64_t lives;
 bool world_rollbacks, world_rekeys, world_imports, world_restores, world_hard,
-  world_shared, world_leases, world_sick;
+  world_shared, world_leases, world_sick, world_alone;
 
 void *
 make (size_t size)
@@ -198,6 +198,11 @@ choose (struct config *c)
     c->work_ns = between (15, 60) * SECOND;
     if (sim_chance (50))
       c->faults_ms = 500 + sim_below (8000);
+  }
+  if (world_alone) {
+    c->kind = LAYOUT_RAID1;
+    c->n = 2;
+    c->copies = c->spots = c->rollbacks = false;
   }
   if (world_leases)
     choose_leases (c);

@@ -851,6 +851,7 @@ extern struct counters {
   unsigned long long restores; /* from a backup of the database */
   uint64_t hangs;              /* of disks */
   uint64_t withheld;           /* words of members and hosts */
+  unsigned long long alone;    /* see world_alone */
   /* Imports of the array after the loss of the database: done, refused, with the loss
    * accepted. */
   unsigned long long imports, import_refusals, imports_forced, imports_never;
@@ -867,9 +868,11 @@ extern bool world_rekeys;    /* disks get other keys */
 extern bool
   world_imports; /* weftd's database is lost, and the array imported */
 extern bool world_restores; /* weftd is restored from backups */
-extern bool world_hard;     /* thrice the usual rate of faults, for longer */
-extern bool world_shared;   /* several hosts write, each a part of the array */
-extern bool world_leases;   /* several hosts share it by leases */
+/* A disk that replaced another one has gone on alone then. */
+extern bool world_alone;
+extern bool world_hard;   /* thrice the usual rate of faults, for longer */
+extern bool world_shared; /* several hosts write, each a part of the array */
+extern bool world_leases; /* several hosts share it by leases */
 /* The same, chosen by hand. */
 void world_configure (const struct config *c, uint64_t seed);
 void world_create (void);   /* the array; the hosts begin to attach */
