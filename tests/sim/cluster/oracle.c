@@ -885,6 +885,13 @@ oracle_changes (uint64_t session, unsigned grain, unsigned member)
     shared_changes (session, grain, member);
     return;
   }
+  /* A range that was recovered is nobody's until a session attaches, and that fences all
+   * members first.  The host that recovered it may have lost a joining member, which begins
+   * again.
+   */
+  if (grains[grain].holder == 0 && !oracle_session_ended (session) &&
+      a->member[member].state == MEMBER_JOINING)
+    return;
   if (a->member[member].state != MEMBER_OUT && grains[grain].holder != session)
     sim_fail ("member %u carries out a write of session %016" PRIx64
               " to grain %u, which session %016" PRIx64 " holds",
