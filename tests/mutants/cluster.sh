@@ -613,6 +613,8 @@ mutant newer-disk-is-rebuilt-after-an-import test-cluster-import cluster-admit.c
          (' 'return ('
 mutant disk-that-went-on-unheard-is-rebuilt test-cluster-import cluster-admit.c \
   '(m->imported_round && hb->round > m->imported_round)' 'false'
+mutant silent-copies-count-as-lost test-cluster-verdict cluster-verdict-array.c \
+  'lost          ? lost' 'false         ? lost'
 mutant disks-of-a-restore-may-know-more test-cluster-restore cluster-verdict.c \
   'if (a && !a->rec.restoring && cluster_import' 'if (a && cluster_import'
 mutant rounds-of-a-restore-are-not-kept test-cluster-restore cluster-restore.c \

@@ -360,6 +360,9 @@ test_each (void)
 static void
 test_trouble (void)
 {
+  uint64_t exposed, unreachable, lost, lost_then;
+  char text[80], bytes[32];
+
   begin_array ();
   TROUBLE (it->state = DISK_FAILED, "has failed, and 2", "Replace its disk.");
   TROUBLE (it->state = DISK_REMOVED, "has a disk that is gone",
@@ -403,6 +406,17 @@ test_trouble (void)
   FAILS (
     "Array a has lost data: member 0 (disk /dev/d0 of node n1) is out, and "
     "1 more is away, and of");
+
+  /* It counts what is lost, and not what comes back with a silent member. */
+  begin_array ();
+  member (0)->state = member (1)->state = MEMBER_OUT;
+  cluster_array_exposure (array (), &exposed, &unreachable, &lost);
+  known (2)->alive = false;
+  snprintf (text, sizeof text, "2 more are away, and of %s no copy is left in",
+            cluster_words_bytes (lost, bytes, sizeof bytes));
+  FAILS (text);
+  cluster_array_exposure (array (), &exposed, &unreachable, &lost_then);
+  assert (lost_then == lost && unreachable > lost);
 
   begin_array_of (LAYOUT_RAID1, 3);
   member (1)->state = MEMBER_OUT;

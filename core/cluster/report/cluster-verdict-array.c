@@ -195,8 +195,10 @@ say_trouble (struct verdict *v, const struct cluster *c,
     }
   }
   cluster_array_exposure (a, &exposed, &unreachable, &lost);
-  cluster_words_bytes (unreachable ? unreachable : exposed, bytes,
-                       sizeof bytes);
+  cluster_words_bytes (lost          ? lost
+                       : unreachable ? unreachable
+                                     : exposed,
+                       bytes, sizeof bytes);
   if (lost > 0)
     verdict_text_say (
       v, CLUSTER_ERROR,
