@@ -130,9 +130,10 @@ function askName(dialog, name, place) {
     input.focus();
 }
 
-// A dialog, opened, that sends request(), made of what is entered in `parts`.
+// A dialog, opened, that sends request(), made of what is entered in `parts`.  preview():
+// is enough entered to ask weftd's preflight, whose sentences are shown while it is?
 export function formDialog(title, label, parts, request,
-                           { done, after } = {}) {
+                           { done, after, preview } = {}) {
   const intent = new Intent();
   const looked = intent.look(request());
   looked.catch((problem) => dialog.fail(problem));
@@ -145,7 +146,45 @@ export function formDialog(title, label, parts, request,
   } });
   fill(dialog, parts, request);
   dialog.block(firstReason());
+  if (preview && !firstReason())
+    showEffects(dialog, request, preview);
   return dialog.open();
+}
+
+const TYPING_MS = 300;
+
+// weftd's sentences about request(), anew when something was entered.
+function showEffects(dialog, request, ready) {
+  const lines = el("div", { role: "status" });
+  dialog.body.lastElementChild.before(lines);
+  let timer, asked = 0;
+  const ask = async () => {
+    const mine = asked;
+    try {
+      const answer = await preflight(request());
+      if (mine !== asked)
+        return;
+      lines.replaceChildren(...preflightLines(answer));
+      dialog.block(answer.allowed ? null : `weftd would refuse: ${answer.why}`);
+    } catch (problem) {
+      if (mine === asked) {
+        setText(lines, problem.message);
+        dialog.block(problem.message);
+      }
+    }
+  };
+  const look = () => {
+    asked++;
+    clearTimeout(timer);
+    setText(lines, "");
+    setText(dialog.error, "");
+    dialog.block(ready() ? "weftd has not said yet what this would do."
+                         : "Fill in the fields first.");
+    if (ready())
+      timer = setTimeout(ask, TYPING_MS);
+  };
+  dialog.body.addEventListener("input", look);
+  look();
 }
 
 // The same where a secret is made: shown(answer) is seen this once.

@@ -19,6 +19,8 @@ export function createArray(plan) {
                  "--unit", plan.unit, "--groups", plan.groups];
   if (plan.dup)
     words.push("--dup", plan.dup);
+  if (plan.pool)
+    words.push("--pool");
   for (const disk of plan.disks)
     words.push("--disk", disk);
   if (plan.force)
@@ -91,6 +93,22 @@ export const denyNode = (name, node) =>
   of(`Forbid ${node} to attach ${name}`, "DELETE",
      path`/arrays/${name}/allow/${node}`, undefined,
      ["array", "deny", name, node], arrayAt(name));
+
+// ---- Volumes of a pool. ----
+
+const volumeAt = (pool, name) => path`/arrays/${pool}/volumes/${name}`;
+
+export const createVolume = (pool, name, size) =>
+  of(`Create volume ${pool}/${name}`, "POST", path`/arrays/${pool}/volumes`,
+     { name, size }, ["volume", "create", `${pool}/${name}`, size]);
+
+export const resizeVolume = (pool, name, size) =>
+  of(`Grow volume ${pool}/${name}`, "PATCH", volumeAt(pool, name), { size },
+     ["volume", "resize", `${pool}/${name}`, size], volumeAt(pool, name));
+
+export const deleteVolume = (pool, name) =>
+  of(`Delete volume ${pool}/${name}`, "DELETE", volumeAt(pool, name), undefined,
+     ["volume", "rm", `${pool}/${name}`], volumeAt(pool, name));
 
 // ---- Disks, sessions, nodes. ----
 

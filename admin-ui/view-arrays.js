@@ -12,6 +12,7 @@ import { LeasesView } from "./view-leases.js";
 import { LosingView } from "./view-losing.js";
 import { MapView } from "./view-map.js";
 import { byteRate, bytes, duration, rate } from "./units.js";
+import { VolumesView } from "./view-volumes.js";
 import { createArrayDialog } from "./wizard.js";
 
 // The first of them, by their offsets in the array.
@@ -112,6 +113,7 @@ export class ArraysView {
     const map = new MapView(pick);
     const losing = new LosingView(() => pick(null));
     const leases = new LeasesView();
+    const volumes = new VolumesView(name);
     const title = el("h3", { class: "h6" }, el("span"),
       el("span", { class: "live" }));
     const waits = el("p", { class: "waits" });
@@ -124,10 +126,11 @@ export class ArraysView {
       remove: button("Remove…", () => confirm(removeArray(name),
         { label: "Remove it" })),
     };
-    Object.assign(parts, { map, losing, leases, title, waits, facts, buttons });
+    Object.assign(parts, { map, losing, leases, volumes, title, waits, facts, buttons });
     const card = el("article", { class: "card" },
       el("div", { class: "card-body" }, title, waits,
         el("div", { class: "live" }, map.node), losing.node, leases.node,
+        volumes.node,
         facts,
         el("div", { class: "buttons" }, ...Object.values(buttons))));
     this.cards.set(card, parts);
@@ -145,6 +148,7 @@ export class ArraysView {
     parts.map.show(array, parts.picked);
     parts.losing.show(array, parts.picked);
     parts.leases.show(array);
+    parts.volumes.show(array);
     FACTS.forEach(([, text], i) =>
       setText(parts.facts.children[i].lastElementChild, text(array, load)));
     updateButton(parts.buttons.nodes, null);

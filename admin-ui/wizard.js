@@ -93,6 +93,7 @@ class Wizard {
       "Lower-case letters, digits and '-'.");
     this.boxes = this.disks.map((disk) => ({ disk, input: el("input",
       { type: "checkbox", value: disk.uuid, checked: "" }) }));
+    this.pool = el("input", { type: "checkbox", name: "pool" });
     const said = el("p", { class: "hint", role: "status" });
     const look = () => {
       const chosen = this.chosen();
@@ -107,7 +108,9 @@ class Wizard {
       el("fieldset", { class: "choices" }, el("legend", {}, "Free disks"),
         ...this.boxes.map(({ disk, input }) => el("label", {}, input,
           el("span", {}, `${disk.node}: ${disk.path}`),
-          el("span", { class: "quiet" }, bytes(disk.size))))), said);
+          el("span", { class: "quiet" }, bytes(disk.size))))), said,
+      el("div", { class: "choices" }, el("label", {}, this.pool,
+        el("span", {}, "A pool of thin volumes: the array itself is no disk"))));
     step.addEventListener("input", look);
     queueMicrotask(look);
     return step;
@@ -214,6 +217,7 @@ class Wizard {
       unit: Number(this.unit.input.value),
       groups: Number(this.groups.input.value),
       disks: this.order(layout).map((d) => d.uuid),
+      ...this.pool.checked ? { pool: true } : {},
       ...this.force.input.checked ? { force: true } : {} };
     // The other layouts have one way only.
     return layout === "raid-10" ? { ...plan, dup: this.dup.input.value } : plan;
@@ -225,7 +229,9 @@ class Wizard {
     this.refused = answer.allowed ? null : `weftd would refuse: ${answer.why}`;
     this.force.told(answer);
     const { plan } = answer;
-    const facts = plan ? [["Name", plan.name], ["Layout", plan.layout],
+    const facts = plan ? [["Name", plan.name],
+      ["Use", this.pool.checked ? "a pool of thin volumes" : "one disk"],
+      ["Layout", plan.layout],
       ["Usable", bytes(plan.capacity.usable)], ["Survives", plan.survives]] : [];
     this.lines.replaceChildren(...preflightLines(answer),
       el("dl", { class: "facts" }, ...facts.map(([t, d]) =>
