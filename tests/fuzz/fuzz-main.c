@@ -12,6 +12,26 @@
 
 #include "fuzz.h"
 
+static struct {
+  uint8_t data[8192];
+  size_t bytes;
+} input;
+
+void
+fuzz_put (const void *data, size_t bytes)
+{
+  assert (bytes <= sizeof input.data - input.bytes);
+  memcpy (input.data + input.bytes, data, bytes);
+  input.bytes += bytes;
+}
+
+void
+fuzz_put_end (void (*seed) (const void *data, size_t size))
+{
+  seed (input.data, input.bytes);
+  input.bytes = 0;
+}
+
 static unsigned long count;
 
 static const char *seeds;

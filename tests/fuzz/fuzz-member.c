@@ -397,20 +397,6 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 
 /* ---- Seeds ---- */
 
-static uint8_t said[8192];
-static size_t said_bytes;
-
-static void
-put (const void *data, size_t bytes)
-{
-  memcpy (said + said_bytes, data, bytes);
-  said_bytes += bytes;
-}
-
-#define PUT(...)                                                               \
-  put ((const uint8_t[]) { __VA_ARGS__ },                                      \
-       sizeof ((const uint8_t[]) { __VA_ARGS__ }))
-
 static void
 put_answer (const char *states, unsigned epoch, const char *join)
 {
@@ -427,8 +413,8 @@ put_answer (const char *states, unsigned epoch, const char *join)
     "\"states\": "
     "[%s], \"member_bytes\": 8388608, \"dup\": \"async-client\"}%s}",
     epoch, 0, epoch, states, join);
-  PUT (6);
-  put (text, strlen (text) + 1);
+  FUZZ_PUT (6);
+  fuzz_put (text, strlen (text) + 1);
 }
 
 void
@@ -437,27 +423,26 @@ fuzz_seeds (void (*seed) (const void *data, size_t size))
   static const char whole[] = "\"in-sync\", \"in-sync\", \"in-sync\"";
 
   put_answer (whole, 1, "");
-  PUT (7, 0, 0, 9, 1, 1);               /* data, rw */
-  PUT (1, 0, 0, 16, 0, 0, 0, 2, 0);     /* write */
-  PUT (0, 0, 0, 16, 0, 0, 0, 2);        /* read */
-  PUT (0, 7, 1, 1, 9, 1, 1);            /* batch */
-  PUT (1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 3, /* of 3 */
-       0, 8, 0, 0, 16, 0, 0, 5, 0, 0, 0, 7, 0, 0, 6, 16, 0, 0, 0, 16, 0);
-  PUT (4, 0, 0, 0, 0, 0, 0, 0, 0);
-  PUT (8, 0);
-  seed (said, said_bytes);
+  FUZZ_PUT (7, 0, 0, 9, 1, 1);               /* data, rw */
+  FUZZ_PUT (1, 0, 0, 16, 0, 0, 0, 2, 0);     /* write */
+  FUZZ_PUT (0, 0, 0, 16, 0, 0, 0, 2);        /* read */
+  FUZZ_PUT (0, 7, 1, 1, 9, 1, 1);            /* batch */
+  FUZZ_PUT (1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 3, /* of 3 */
+            0, 8, 0, 0, 16, 0, 0, 5, 0, 0, 0, 7, 0, 0, 6, 16, 0, 0, 0, 16, 0);
+  FUZZ_PUT (4, 0, 0, 0, 0, 0, 0, 0, 0);
+  FUZZ_PUT (8, 0);
+  fuzz_put_end (seed);
 
-  said_bytes = 0;
   put_answer ("\"in-sync\", \"joining\", \"in-sync\"", 2,
               ", \"join\": {\"epoch\": 2, \"rate\": 0, \"paused\": false, "
               "\"sources\": [{\"member\": 0, \"uri\": \"nbd://a\", \"tokens\": "
               "{\"data\": \"d\", \"intents\": \"i\"}}]}");
-  PUT (7, 0, 0, 9, 1, 2);
-  PUT (1, 0, 0, 16, 0, 0, 0, 2, 1);
-  PUT (3, 0, 0, 0, 0, 0, 0, 2, 0);
+  FUZZ_PUT (7, 0, 0, 9, 1, 2);
+  FUZZ_PUT (1, 0, 0, 16, 0, 0, 0, 2, 1);
+  FUZZ_PUT (3, 0, 0, 0, 0, 0, 0, 2, 0);
   put_answer (whole, 3, "");
-  PUT (7, 0, 2, 9, 0, 3);
-  PUT (0, 0, 0, 0, 0, 0, 0, 0);
-  PUT (8, 1);
-  seed (said, said_bytes);
+  FUZZ_PUT (7, 0, 2, 9, 0, 3);
+  FUZZ_PUT (0, 0, 0, 0, 0, 0, 0, 0);
+  FUZZ_PUT (8, 1);
+  fuzz_put_end (seed);
 }

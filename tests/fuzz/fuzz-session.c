@@ -741,20 +741,6 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 
 /* ---- Seeds ---- */
 
-static uint8_t said[8192];
-static size_t said_bytes;
-
-static void
-put (const void *data, size_t n)
-{
-  memcpy (said + said_bytes, data, n);
-  said_bytes += n;
-}
-
-#define PUT(...)                                                               \
-  put ((const uint8_t[]) { __VA_ARGS__ },                                      \
-       sizeof ((const uint8_t[]) { __VA_ARGS__ }))
-
 static void
 put_answer (unsigned status, const char *format, ...)
 {
@@ -765,8 +751,8 @@ put_answer (unsigned status, const char *format, ...)
   va_start (ap, format);
   n = vsnprintf (text, sizeof text, format, ap);
   va_end (ap);
-  PUT (status, 1);
-  put (text, (size_t) n + 1);
+  FUZZ_PUT (status, 1);
+  fuzz_put (text, (size_t) n + 1);
 }
 
 #define MAP                                                                    \
@@ -781,8 +767,7 @@ put_answer (unsigned status, const char *format, ...)
 static void
 put_attach (unsigned how, const char *leases)
 {
-  said_bytes = 0;
-  PUT (how);
+  FUZZ_PUT (how);
   put_answer (0,
               "{\"session\": \"5\", \"generation\": 1, \"bad\": false, " FENCES
               ", \"leases\": %s, \"map\": " MAP "}",
@@ -796,37 +781,36 @@ fuzz_seeds (void (*seed) (const void *data, size_t size))
 
   /* It loses a member, which goes out, joins and is in-sync again. */
   put_attach (0, "null");
-  PUT (1, 0, 9, 0, 0, 4); /* write */
-  PUT (4, 1, 0, 1, 0, 0, 0, 2, 6);
+  FUZZ_PUT (1, 0, 9, 0, 0, 4); /* write */
+  FUZZ_PUT (4, 1, 0, 1, 0, 0, 0, 2, 6);
   put_answer (6, "{}");
   put_answer (0, "{}");
   put_answer (0, "{\"epoch\": 4, \"states\": [\"in-sync\", \"out\"]}");
-  PUT (5, 0, 8, 6);
+  FUZZ_PUT (5, 0, 8, 6);
   put_answer (0, "{\"epoch\": 4, \"states\": true, \"map\": " MAP "}", 4, 4, 3);
   put_answer (0,
               "{\"epoch\": 5, \"states\": [\"in-sync\", \"joining\"], "
               "\"map\": " MAP "}",
               5, 4, 5);
-  PUT (0); /* it is connected */
-  PUT (6);
+  FUZZ_PUT (0); /* it is connected */
+  FUZZ_PUT (6);
   put_answer (0,
               "{\"epoch\": 5, \"states\": true, \"change\": {\"epoch\": 6, "
               "\"states\": [%s]}}",
               whole);
-  PUT (6);
+  FUZZ_PUT (6);
   put_answer (0, "{\"epoch\": 6, \"states\": [%s]}", whole);
-  PUT (3, 0, 0, 0, 0, 0);
-  PUT (5, 0, 64, 6);
+  FUZZ_PUT (3, 0, 0, 0, 0, 0);
+  FUZZ_PUT (5, 0, 64, 6);
   put_answer (0,
               "{\"epoch\": 6, \"states\": true, \"accept_loss\": {\"number\": "
               "1, \"epoch\": 6, \"ranges\": [[4096, 8192]]}, \"fences\": 8, "
               "\"fenced\": [{\"node\": \"n2\", \"below\": 8}], \"allow\": {}}");
   put_answer (5, "{\"code\": \"over\"}");
-  seed (said, said_bytes);
+  fuzz_put_end (seed);
 
   /* Somebody holds the array, then it is read. */
-  said_bytes = 0;
-  PUT (1);
+  FUZZ_PUT (1);
   put_answer (4, "{\"code\": \"held\", \"retry_after_ms\": 100, \"holder\": "
                  "{\"session\": \"4\", \"process\": \"x 1\", "
                  "\"last_heard_ms\": 12}}");
@@ -834,42 +818,41 @@ fuzz_seeds (void (*seed) (const void *data, size_t size))
               "{\"session\": \"5\", \"generation\": 1, \"hold\": true, \"map\""
               ": " MAP "}",
               3, 0, 0);
-  PUT (0, 0, 0, 0, 0, 4, 6);
+  FUZZ_PUT (0, 0, 0, 0, 0, 4, 6);
   put_answer (0, "{\"epoch\": 3, \"states\": [%s]}", whole);
-  seed (said, said_bytes);
+  fuzz_put_end (seed);
 
   /* By leases: it asks, has to give back, and recovers. */
   put_attach (2, "{\"order\": 0, \"declare\": false}");
-  PUT (1, 0, 9, 0, 0, 4, 6);
+  FUZZ_PUT (1, 0, 9, 0, 0, 4, 6);
   put_answer (0, "{\"epoch\": 3, \"states\": true, \"generation\": 1}");
   put_answer (0, "{\"granted\": [[0, 1048576]]}");
-  PUT (5, 0, 8, 6);
+  FUZZ_PUT (5, 0, 8, 6);
   put_answer (0,
               "{\"epoch\": 3, \"states\": true, \"generation\": 1, "
               "\"revoke\": [{\"must\": [0, 65536], \"wish\": [0, 131072]}], "
               "\"recover\": {\"order\": 2, \"ranges\": [[2097152, 65536]]}}");
   put_answer (0, "{}");
   put_answer (0, "{}");
-  PUT (5, 0, 8, 6);
+  FUZZ_PUT (5, 0, 8, 6);
   put_answer (0, "{\"epoch\": 3, \"states\": true, \"generation\": 2}");
   put_answer (4, "{\"code\": \"declare\"}");
   put_answer (0, "{}");
-  seed (said, said_bytes);
+  fuzz_put_end (seed);
 
   /* By leases: it recovers all of the array at first. */
   put_attach (2, "{\"order\": 1, \"declare\": true}");
-  PUT (0, 0, 9, 0, 0, 4, 6);
+  FUZZ_PUT (0, 0, 9, 0, 0, 4, 6);
   put_answer (0, "{\"epoch\": 3, \"states\": true, \"generation\": 1}");
   put_answer (0, "{}");
-  seed (said, said_bytes);
+  fuzz_put_end (seed);
 
   /* It stands by, serves, and leaves. */
-  said_bytes = 0;
-  PUT (3);
+  FUZZ_PUT (3);
   put_answer (4, "{\"code\": \"standby\"}");
   put_answer (0, "{\"session\": \"5\", \"generation\": 1, \"map\": " MAP "}", 3,
               0, 0);
-  PUT (6);
+  FUZZ_PUT (6);
   put_answer (0, "{\"epoch\": 3, \"states\": [%s], \"leave\": true}", whole);
-  seed (said, said_bytes);
+  fuzz_put_end (seed);
 }

@@ -118,30 +118,24 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 
 /* ---- Seeds: a member's answers, one in a piece. ---- */
 
-static uint8_t said[4096];
-static size_t said_bytes;
-
 static void
 put (uint64_t v, unsigned bytes)
 {
   while (bytes-- > 0)
-    said[said_bytes++] = (uint8_t) (v >> 8 * bytes);
+    FUZZ_PUT ((uint8_t) (v >> 8 * bytes));
 }
 
 static void
 piece (size_t bytes)
 {
-  said[said_bytes++] = (uint8_t) bytes;
-  said[said_bytes++] = (uint8_t) (bytes >> 8);
+  FUZZ_PUT ((uint8_t) bytes, (uint8_t) (bytes >> 8));
 }
 
 static void
 command (unsigned type, unsigned offset, unsigned length)
 {
-  said[said_bytes++] = (uint8_t) type;
-  said[said_bytes++] = (uint8_t) offset;
-  said[said_bytes++] = (uint8_t) (length - 1);
-  said[said_bytes++] = (uint8_t) ((length - 1) >> 8);
+  FUZZ_PUT ((uint8_t) type, (uint8_t) offset, (uint8_t) (length - 1),
+            (uint8_t) ((length - 1) >> 8));
 }
 
 static void
@@ -169,17 +163,16 @@ chunk (unsigned n, unsigned flags, unsigned type, unsigned length)
 void
 fuzz_seeds (void (*seed) (const void *data, size_t size))
 {
-  said[said_bytes++] = 2 << 1; /* simple: 3 commands */
+  FUZZ_PUT (2 << 1); /* simple: 3 commands */
   command (0, 1, 64);
   command (1, 0, 32);
   command (2, 0, 1);
   simple (2, 0, 0);
   simple (1, 0, 64);
   simple (3, 5, 0);
-  seed (said, said_bytes);
+  fuzz_put_end (seed);
 
-  said_bytes = 0;
-  said[said_bytes++] = 4 << 1 | 1; /* structured: 5 commands */
+  FUZZ_PUT (4 << 1 | 1); /* structured: 5 commands */
   command (0, 1, 64);
   command (4, 0, 4096);
   command (0, 0, 32);
@@ -204,5 +197,5 @@ fuzz_seeds (void (*seed) (const void *data, size_t size))
   put (0x6f6f, 2);
   chunk (4, CHUNK_DONE, CHUNK_NONE, 0);
   simple (5, 28, 0);
-  seed (said, said_bytes);
+  fuzz_put_end (seed);
 }

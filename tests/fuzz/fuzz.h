@@ -30,6 +30,17 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 /* Hand over inputs to begin with, as the real encoders make them. */
 void fuzz_seeds (void (*seed) (const void *data, size_t size));
 
+/* ---- An input to begin with, put together in pieces (fuzz-main.c). ---- */
+
+/* Append these bytes to it. */
+void fuzz_put (const void *data, size_t bytes);
+#define FUZZ_PUT(...)                                                          \
+  fuzz_put ((const uint8_t[]) { __VA_ARGS__ },                                 \
+            sizeof ((const uint8_t[]) { __VA_ARGS__ }))
+
+/* Hand it over to `seed`; the next one is empty. */
+void fuzz_put_end (void (*seed) (const void *data, size_t size));
+
 /* ---- An input, taken from its beginning.  Behind its end there are zeroes. ---- */
 
 struct fuzz {
