@@ -40,6 +40,9 @@ def value(samples, name, **labels):
     return v
 
 
+OF_POOLS = {"weft_pool_bytes", "weft_volume_bytes"}
+
+
 def names_in(expression):
     return set(re.findall(r"\bweft_\w+", expression))
 
@@ -132,7 +135,7 @@ def test_live(busy):
             assert f"# HELP {metric} " in text
     for where, expression in expressions():
         assert names_in(expression), where
-        for n in names_in(expression):
+        for n in names_in(expression) - OF_POOLS:  # array a is no pool
             assert n in samples, f"{where} names {n}, which is not there"
 
     # The true values.
@@ -202,6 +205,45 @@ def test_latencies(busy):
         if metric.endswith(("_total", "_bucket", "_count")):
             for k, v in series.items():
                 assert after[metric][k] >= v, (metric, k)
+
+
+def test_pool(cluster):
+    """The figures of a pool and its volumes are those of the API, before and after a write."""
+    c = cluster(members=3, size="64M", pool=True)
+    assert OF_POOLS <= {n for _, e in expressions() for n in names_in(e)}
+    url = f"{c.admin}/api/v1/arrays/a"
+    for name, mib in (("v", 8), ("w", 16)):
+        assert http("POST", url + "/volumes", {"name": name, "size": mib * MIB})[0] == 201
+
+    def figures():
+        """The metrics, if they are those of the API before and after."""
+        def told():
+            return (http("GET", url)[1]["pool"],
+                    {v["name"]: v for v in http("GET", url + "/volumes")[1]["volumes"]})
+        before, (samples, text), after = told(), scrape(c.admin), told()
+        if before != after:
+            return None
+        pool, volumes = after
+        states = {dict(k)["state"]: v for k, v in samples["weft_pool_bytes"].items()}
+        assert set(states) == {"data", "log", "spare", "untold", "free"}
+        assert states["free"] == pool["free_bytes"]
+        assert sum(states.values()) == pool["total_bytes"]
+        for name, v in volumes.items():
+            for state, field in (("size", "size"), ("granted", "granted_bytes")):
+                assert value(samples, "weft_volume_bytes", array="a", volume=name,
+                             state=state) == v[field]
+        assert len(samples["weft_volume_bytes"]) == 4
+        run("promtool", "check", "metrics", stdin=None, input=text)
+        return states
+
+    assert eventually(figures)["data"] == 0
+    h = connected(f"{c.nbd}/v")
+    for i in range(3):
+        h.pwrite(b"x" * 65536, i * MIB)
+    h.flush()
+    states = eventually(lambda: (lambda f: f if f and f["data"] else None)(figures()))
+    assert states["data"] == 3 * MIB
+    h.shutdown()
 
 
 def test_of_nothing(tmp_path, cluster):
