@@ -13,7 +13,8 @@ import zlib
 
 import pytest
 
-from wefttest import BUILD, SOURCE, run
+from nbdclient import connected
+from wefttest import BUILD, SOURCE, http, run
 
 MAN = SOURCE / "man"
 PAGES = sorted(p.name for p in MAN.glob("*.[0-9]"))
@@ -242,16 +243,28 @@ def format_fields(heading):
         sections("weft-format.5")[heading], re.MULTILINE)]
 
 
-@pytest.mark.parametrize("heading", ["Superblock", "Intent map",
-                                     "List of bad ranges"])
+# Each table of fields, and what it begins with in docs/FORMAT.md.
+TABLES = {"Superblock": "| 0 | 8 | magic | `WEFTDISK`", "Intent map": "| 0 | 4 | magic | `WINT`",
+          "List of bad ranges": "| 0 | 4 | magic | `WBAD`",
+          "Pool": "| 0 | 8 | magic | `WEFTPOOL`",
+          "Root of a volume": "| 0 | 8 | magic | `WEFTROOT`",
+          "Block of a log": "| 0 | 4 | magic | `WLOG`",
+          "Entry of a log": "| 0 | 4 | segment |"}
+
+
+def test_format_page_has_each_table():
+    text = (MAN / "weft-format.5").read_text()
+    assert text.count(".It Em Offset Ta Em Bytes Ta Em What") == len(TABLES)
+
+
+@pytest.mark.parametrize("heading", TABLES)
 def test_format_page_agrees_with_format_md(heading):
     in_page = [(offset, size) for offset, size, _ in format_fields(heading)]
-    magic = {"Superblock": "WEFTDISK", "Intent map": "WINT",
-             "List of bad ranges": "WBAD"}[heading]
-    rows = (SOURCE / "docs/FORMAT.md").read_text().split(f"`{magic}`")[1]
-    rest = re.findall(r"^\| (\d+) \| (\d+) \|", rows.split("\n\n")[0],
-                      re.MULTILINE)
-    assert in_page == [(0, len(magic))] + [(int(o), int(s)) for o, s in rest]
+    page = (SOURCE / "docs/FORMAT.md").read_text()
+    assert page.count(TABLES[heading]) == 1
+    table = page[page.index(TABLES[heading]):].split("\n\n")[0]
+    assert in_page == [(int(o), int(s)) for o, s in re.findall(
+        r"^\| (\d+) \| (\d+) \|", table, re.MULTILINE)]
 
 
 def field(block, fields, word):
@@ -300,3 +313,74 @@ def test_format_page_reads_a_real_disk(tmp_path):
     assert field(block, fields, "magic") == b"WINT"
     assert field(block, fields, "number") == bytes(4)
     check_crc(block, fields)
+
+
+def newest(slots, fields):
+    """The valid slot of two that was written last."""
+    for slot in slots:
+        if slot[:4] == b"WEFT":
+            assert slots[int.from_bytes(field(slot, fields, "sequence"), "little") % 2] is slot
+    return max((s for s in slots if s[:4] == b"WEFT"),
+               key=lambda s: field(s, fields, "sequence")[::-1])
+
+
+def test_format_page_reads_a_real_pool(cluster):
+    """On two members with the same data each member's data area is the array."""
+    c = cluster(members=2, layout="raid-1", size="64M", pool=True)
+    url = f"{c.admin}/api/v1/arrays/a"
+    status, volume = http("POST", url + "/volumes", {"name": "vm1", "size": 16 << 20})
+    assert status == 201
+    h = connected(f"{c.nbd}/vm1")
+    h.pwrite(b"w" * 32768, (5 << 20) + 16384)
+    h.flush()
+    h.shutdown()
+    pool = http("GET", url)[1]["pool"]
+
+    def number(block, fields, word):
+        return int.from_bytes(field(block, fields, word), "little")
+
+    area = pathlib.Path(c.members[0]["file"]).read_bytes()[1 << 20:]
+    fields = format_fields("Pool")
+    header = newest([area[:4096], area[4096:8192]], fields)
+    check_crc(header, fields)
+    assert field(header, fields, "magic") == b"WEFTPOOL"
+    assert number(header, fields, "version") == 1
+    array = field(header, fields, "UUID of the array")
+    assert array.hex() == http("GET", url)[1]["uuid"].replace("-", "")
+    segment = number(header, fields, "bytes of a segment")
+    assert segment == pool["segment_bytes"]
+
+    fields = format_fields("Root of a volume")
+    roots = number(header, fields=format_fields("Pool"), word="roots")
+    assert roots == pool["volumes_max"]
+    of_vm1 = []
+    for i in range(roots):
+        at = segment + i * (256 << 10)
+        slots = [area[at:at + (128 << 10)], area[at + (128 << 10):at + (256 << 10)]]
+        if any(s[:8] == b"WEFTROOT" for s in slots):
+            of_vm1.append(newest(slots, fields))
+    (root,) = of_vm1
+    check_crc(root[:number(root, fields, "length")], fields)
+    assert field(root, fields, "UUID of the volume").hex() == \
+        volume["uuid"].replace("-", "")
+    assert field(root, fields, "UUID of the array") == array
+    assert number(root, fields, "size") == 16 << 20
+    assert field(root, fields, "name").rstrip(b"\0") == b"vm1"
+    assert number(root, fields, "snapshots") == number(root, fields, "branches") == 0
+    assert number(root, fields, "segments of the log") >= 1
+
+    at = int.from_bytes(root[192:196], "little") * segment
+    fields = format_fields("Block of a log")
+    block = area[at:at + 4096]
+    check_crc(block, fields)
+    assert field(block, fields, "magic") == b"WLOG"
+    assert field(block, fields, "first half") == bytes.fromhex(
+        volume["uuid"].replace("-", ""))[:8]
+    assert number(block, fields, "entries") == 1
+    fields = format_fields("Entry of a log")
+    entry = block[64:88]
+    assert number(entry, fields, "segment of the volume") == 5
+    assert number(entry, fields, "kind") == 1
+    assert number(entry, fields, "blocks") == 0b110
+    at = number(entry, fields, "segment of the pool") * segment + 16384
+    assert area[at:at + 32768] == b"w" * 32768
