@@ -101,6 +101,11 @@ def test_completion(pool):
     ctl("volume", "create", "a/v2", "8M")
     assert ctl("complete", "--", "volume", "rm", "").split() == ["a/v1", "a/v2"]
     assert ctl("complete", "--", "volume", "ls", "").split() == ["a"]
+    for verb in ("show", "resize", "rm"):
+        assert ctl("complete", "--", "volume", verb, "a/v2").split() == ["a/v2"]
+    for noun in ("attach", "detach"):
+        assert ctl("complete", "--", noun, "").split() == ["a", "a/v1", "a/v2"]
+        assert ctl("complete", "--", noun, "a/").split() == ["a/v1", "a/v2"]
     assert ctl("complete", "--", "volume", "").split() == [
         "create", "ls", "show", "resize", "rm"]
 
