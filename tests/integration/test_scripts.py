@@ -207,8 +207,10 @@ def test_quickstart(tmp_path):
     try:
         p = q.run()
         assert "all is right" in p.stdout and "killed member m2" in p.stdout
-        assert "h2 serves it now" in p.stdout
         assert "now it writes where h1 did" in p.stdout
+        assert "the volume of 100M has 8M of its pool" in p.stdout
+        assert "it has none, now that its blocks are discarded" in p.stdout
+        assert json.loads(q.weftctl("volume", "ls", "p", "--json").stdout)["volumes"] == []
         state = q.status()
         processes = [Process(p["pid"]) for p in
                      (state["weftd"], state["array"], *state["members"]) if p["pid"]]
