@@ -48,16 +48,21 @@
 #define LOOK_MS 1000
 #define PAUSE_MS 2 /* between two looks whether a volume is open, or closed */
 #define CLOSE_MS 10000
+/* A volume without clients is closed after this time. */
+#define IDLE_MS 5000
 #define LIST_MS 1000 /* a list, or that weftd has sent none, is kept so long */
 
 struct volumes_export {
   TAILQ_ENTRY (volumes_export) link;
   char name[NAME_BYTES_MAX + 1];
   uint8_t uuid[16];
+  uint32_t root;
   struct volumes_slot *slot;
   struct holder_volume *holder;
   unsigned clients;
+  uint64_t idle_ms; /* since when it has none */
   bool deleting;
+  enum { LEAVES_NOT, LEAVES_SOON, LEAVES_CLOSING, LEAVES_CLOSED } leaves;
 };
 
 struct volumes {
@@ -140,25 +145,40 @@ find (struct volumes *vs, const char *name, const uint8_t *uuid)
   return NULL;
 }
 
+/* With `lock`: it is idle, and has no clients. */
+static void
+drop (struct volumes *vs, struct volumes_export *x)
+{
+  struct volumes_wish w = { .slot = x->slot };
+
+  TAILQ_REMOVE (&vs->exports, x, link);
+  holder_close (vs->holder, x->holder);
+  engine_call (vs->engine, volumes_wish_drop, &w);
+  free (x);
+}
+
+/* Until nothing of the volume is in flight. */
+static void
+wait_idle (struct volumes *vs, struct volumes_wish *w)
+{
+  for (;;) {
+    engine_call (vs->engine, volumes_wish_look, w);
+    if (w->idle)
+      return;
+    clock_sleep_ms (PAUSE_MS);
+  }
+}
+
 /* It has no clients. */
 static void
 forget (struct volumes *vs, struct volumes_export *x)
 {
   struct volumes_wish w = { .slot = x->slot };
 
-  for (;;) {
-    engine_call (vs->engine, volumes_wish_look, &w);
-    if (w.idle)
-      break;
-    clock_sleep_ms (PAUSE_MS);
-  }
+  wait_idle (vs, &w);
   pthread_mutex_lock (&vs->lock);
-  TAILQ_REMOVE (&vs->exports, x, link);
-  if (x->holder)
-    holder_close (vs->holder, x->holder);
+  drop (vs, x);
   pthread_mutex_unlock (&vs->lock);
-  engine_call (vs->engine, volumes_wish_drop, &w);
-  free (x);
 }
 
 static struct volume_config
@@ -168,7 +188,6 @@ configuration (const struct volumes *vs,
   struct volume_config config = {
     .pool = vs->pool,
     .number = d->root,
-    .name = d->new ? d->name : NULL,
     .size = d->size,
     .full_wait_ms = params.full_wait_ms,
   };
@@ -218,7 +237,10 @@ begin (struct volumes *vs, const char *name, int *error, char *why, size_t size)
     x = alloc_zeroed (sizeof *x);
     strcpy (x->name, d.name);
     memcpy (x->uuid, d.uuid, 16);
+    x->root = d.root;
+    x->idle_ms = clock_ms ();
     config = configuration (vs, &d);
+    config.name = d.new ? x->name : NULL; /* its root is written later */
     w.config = &config;
     w.runs = runs;
     w.count = count;
@@ -244,6 +266,35 @@ begin (struct volumes *vs, const char *name, int *error, char *why, size_t size)
   return x;
 }
 
+/* A volume that was closed, and that weftd still believes to be open, is opened again with the
+ * segments that it has: weftd may be silent.
+ */
+static bool
+reopen (struct volumes *vs, struct volumes_export *x)
+{
+  struct volumes_messages_volume d = { .root = x->root };
+  struct volumes_wish old = { .slot = x->slot }, w = { 0 };
+  struct volume_config config;
+  struct volume_run *runs;
+
+  memcpy (d.uuid, x->uuid, 16);
+  config = configuration (vs, &d);
+  w.config = &config;
+  wait_idle (vs, &old);
+  pthread_mutex_lock (&vs->lock);
+  w.runs = runs = holder_runs (vs->holder, x->holder, &w.count);
+  engine_call (vs->engine, volumes_wish_add, &w);
+  if (w.slot) {
+    x->slot = w.slot;
+    x->leaves = LEAVES_NOT;
+    x->idle_ms = clock_ms ();
+    engine_call (vs->engine, volumes_wish_drop, &old);
+  }
+  pthread_mutex_unlock (&vs->lock);
+  free (runs);
+  return w.slot != NULL;
+}
+
 /* The volume, when it is open.  With `opening`.  NULL: as of `begin`. */
 static struct volumes_export *
 open_volume (struct volumes *vs, const char *name, int *error, char *why,
@@ -252,12 +303,20 @@ open_volume (struct volumes *vs, const char *name, int *error, char *why,
   struct volumes_export *x;
   struct volumes_wish w = { 0 };
 
+  *error = ESHUTDOWN;
+  snprintf (why, size, "this process ends");
   pthread_mutex_lock (&vs->lock);
   x = find (vs, name, NULL);
   pthread_mutex_unlock (&vs->lock);
   if (x) {
     w.slot = x->slot;
-    engine_call (vs->engine, volumes_wish_look, &w);
+    if (!wait_while (vs, &w, VOLUME_CLOSING, VOLUME_CLOSING))
+      return NULL;
+    if (w.state == VOLUME_CLOSED && !reopen (vs, x)) {
+      *error = ENOMEM;
+      snprintf (why, size, "there is no memory for it");
+      return NULL;
+    }
     if (w.state == VOLUME_FAILED && x->clients == 0) {
       forget (vs, x);
       x = NULL;
@@ -293,6 +352,7 @@ client_of (struct volumes *vs, struct volumes_export *x)
     return NULL;
   engine_call (vs->engine, volumes_wish_client, &w);
   x->clients++;
+  x->leaves = LEAVES_NOT;
   return w.client;
 }
 
@@ -343,6 +403,7 @@ volumes_close (struct volumes *vs, struct volumes_export *export,
   pthread_mutex_lock (&vs->lock);
   engine_client_close (vs->engine, client);
   export->clients--;
+  export->idle_ms = clock_ms ();
   pthread_mutex_unlock (&vs->lock);
   ring (vs);
 }
@@ -458,10 +519,7 @@ delete_closed (struct volumes *vs, const struct holder_order *o, char *why,
     why[0] = '\0';
   else
     snprintf (why, size, "%s", w.why ? w.why : "its root cannot be written");
-  while (!w.idle) {
-    clock_sleep_ms (PAUSE_MS);
-    engine_call (vs->engine, volumes_wish_look, &w);
-  }
+  wait_idle (vs, &w);
   engine_call (vs->engine, volumes_wish_drop, &w);
 }
 
@@ -486,6 +544,10 @@ static void delete (struct volumes *vs, const struct holder_order *o, char *why,
   }
   if (x) {
     w.slot = x->slot;
+    if (!wait_while (vs, &w, VOLUME_CLOSING, VOLUME_CLOSING)) {
+      snprintf (why, size, "this process ends");
+      return;
+    }
     engine_call (vs->engine, volumes_wish_delete, &w);
     if (!wait_while (vs, &w, VOLUME_OPENING, VOLUME_CLOSING)) {
       snprintf (why, size, "this process ends");
@@ -645,6 +707,61 @@ tell (struct volumes *vs)
   }
 }
 
+/* ---- Volumes without clients ---- */
+
+/* With `opening` and `lock`: one step towards its end.  Each step waits for weftd's answer to
+ * the one before: weftd is told of the volume once more; the volume is closed; it gives its
+ * spare segments back; it is gone.  So a volume keeps its spare segments while weftd is
+ * silent, and a client that comes back can write.  A client that comes meanwhile opens it
+ * again.
+ */
+static void
+leave_one (struct volumes *vs, struct volumes_export *x)
+{
+  struct volumes_wish w = { .slot = x->slot };
+
+  engine_call (vs->engine, volumes_wish_look, &w);
+  if (w.state == VOLUME_OPENING || w.state == VOLUME_CLOSING)
+    return;
+  if (w.state == VOLUME_FAILED)
+    x->leaves = LEAVES_CLOSED; /* it gives nothing back */
+  switch (x->leaves) {
+  case LEAVES_NOT:
+    holder_leave (vs->holder, x->holder);
+    x->leaves = LEAVES_SOON;
+    break;
+  case LEAVES_SOON:
+    if (!holder_settled (vs->holder, x->holder))
+      break;
+    engine_call (vs->engine, volumes_wish_close, &w);
+    x->leaves = LEAVES_CLOSING;
+    break;
+  case LEAVES_CLOSING:
+    holder_leave (vs->holder, x->holder); /* with what it gives back */
+    x->leaves = LEAVES_CLOSED;
+    break;
+  case LEAVES_CLOSED:
+    if (w.idle && holder_settled (vs->holder, x->holder))
+      drop (vs, x);
+    break;
+  }
+}
+
+static void
+leave (struct volumes *vs)
+{
+  struct volumes_export *x, *next;
+
+  if (pthread_mutex_trylock (&vs->opening) != 0)
+    return; /* a thread opens a volume, perhaps one of these */
+  pthread_mutex_lock (&vs->lock);
+  TAILQ_FOREACH_SAFE (x, &vs->exports, link, next)
+    if (x->clients == 0 && clock_ms () >= x->idle_ms + IDLE_MS)
+      leave_one (vs, x);
+  pthread_mutex_unlock (&vs->lock);
+  pthread_mutex_unlock (&vs->opening);
+}
+
 static void
 sleep_until (struct volumes *vs, uint64_t due_ms)
 {
@@ -671,6 +788,7 @@ work (void *opaque)
 
   pthread_setname_np (pthread_self (), "weft-volumes");
   while (!quits (vs)) {
+    leave (vs);
     pthread_mutex_lock (&vs->lock);
     tell (vs);
     ordered = holder_next_order (vs->holder, &o);

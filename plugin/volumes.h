@@ -1,8 +1,9 @@
 /* volumes.h: the volumes of a pool, as exports of this process (docs/PROTOCOL.md,
  * "Volumes"): their names, clients, and what weftd and this process say to each other.
  *
- * A volume is opened when its first client comes, or for an order of weftd, and stays open
- * until the process ends: so clients come and go while weftd is down.
+ * A volume is opened when its first client comes, or for an order of weftd.  Some seconds
+ * after its last client has gone it is closed.  While weftd is silent, a closed volume is kept, and
+ * opened again: so clients of the same volumes come and go while weftd is down.
  */
 
 #ifndef WEFT_VOLUMES_H

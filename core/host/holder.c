@@ -109,6 +109,17 @@ holder_free (struct holder *h)
 
 /* ---- Volumes ---- */
 
+static bool
+same (const struct holder_said *a, const struct holder_said *b, bool figures)
+{
+  bool same = a->made == b->made && a->size == b->size && a->why == b->why;
+
+  return same &&
+         (!figures ||
+          (a->mapped == b->mapped && a->log == b->log && a->spare == b->spare &&
+           a->clients == b->clients && a->waiting == b->waiting));
+}
+
 static void
 runs_add (struct runs *r, const struct volume_run *run)
 {
@@ -141,6 +152,30 @@ are_given (const struct holder *h, const struct volume_run *run)
   return false;
 }
 
+/* The entry of this volume in the message that weftd has not answered; NULL: none. */
+static const struct holder_entry *
+entry_of (const struct holder *h, const uint8_t uuid[16])
+{
+  for (unsigned i = 0; h->made && i < h->message->entries; i++)
+    if (memcmp (h->message->entry[i].uuid, uuid, 16) == 0)
+      return &h->message->entry[i];
+  return NULL;
+}
+
+/* Was the volume closed before weftd has heard that it gives some of these segments back? */
+static bool
+are_leaving (const struct holder *h, const uint8_t uuid[16],
+             const struct volume_run *run)
+{
+  const struct holder_entry *e = entry_of (h, uuid);
+
+  for (unsigned i = 0; e && i < e->gives; i++)
+    if (run->first < e->give[i].first + e->give[i].count &&
+        e->give[i].first < run->first + run->count)
+      return true;
+  return false;
+}
+
 /* NULL, or why these segments cannot be a volume's. */
 static const char *
 run_refused (const struct holder *h, const struct volume_run *run)
@@ -165,6 +200,8 @@ holder_open (struct holder *h, const uint8_t uuid[16],
     *why = run_refused (h, &runs[i]);
     if (!*why && i > 0 && runs[i].first < runs[i - 1].first + runs[i - 1].count)
       *why = "segments were granted to it twice";
+    if (!*why && are_leaving (h, uuid, &runs[i]))
+      *why = "segments of it are being given back: open it again";
     if (*why)
       return NULL;
   }
@@ -175,6 +212,37 @@ holder_open (struct holder *h, const uint8_t uuid[16],
     owner_set (h, &runs[i], v->number);
   TAILQ_INSERT_TAIL (&h->volumes, v, link);
   return v;
+}
+
+void
+holder_leave (struct holder *h, struct holder_volume *v)
+{
+  (void) h;
+  v->heard = false;
+}
+
+bool
+holder_settled (const struct holder *h, const struct holder_volume *v)
+{
+  return v->heard && v->give.count == 0 && !entry_of (h, v->uuid) &&
+         same (&v->facts.said, &v->said, true);
+}
+
+struct volume_run *
+holder_runs (const struct holder *h, const struct holder_volume *v,
+             unsigned *count)
+{
+  struct volume_run *runs = alloc_zeroed ((h->owned.count + 1) * sizeof *runs);
+
+  *count = 0;
+  for (unsigned i = 0; i < h->owned.count; i++) {
+    const struct span *s = &h->owned.span[i];
+
+    if (s->owner == v->number)
+      runs[(*count)++] = (struct volume_run) { (uint32_t) s->start,
+                                               (uint32_t) (s->end - s->start) };
+  }
+  return runs;
 }
 
 void
@@ -264,17 +332,6 @@ holder_did (struct holder *h, uint64_t number, const char *error)
 }
 
 /* ---- Messages ---- */
-
-static bool
-same (const struct holder_said *a, const struct holder_said *b, bool figures)
-{
-  bool same = a->made == b->made && a->size == b->size && a->why == b->why;
-
-  return same &&
-         (!figures ||
-          (a->mapped == b->mapped && a->log == b->log && a->spare == b->spare &&
-           a->clients == b->clients && a->waiting == b->waiting));
-}
 
 static uint64_t
 ask_due_ms (const struct holder_volume *v)

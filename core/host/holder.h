@@ -44,11 +44,21 @@ void holder_free (struct holder *h);
 /* ---- Volumes that are open here ---- */
 
 /* With all segments that weftd has granted to it.  NULL: *why is a constant sentence: they
- * are not ascending, not of the pool, or another volume has some of them.
+ * are not ascending, not of the pool, another volume has some of them, or weftd may not know
+ * yet that some were given back.
  */
 struct holder_volume *holder_open (struct holder *h, const uint8_t uuid[16],
                                    const struct volume_run *runs,
                                    unsigned count, const char **why);
+/* It is being closed: weftd is to hear of it once more. */
+void holder_leave (struct holder *h, struct holder_volume *v);
+/* Has weftd heard all of it, and which segments it gives back?  Then weftd's next answer to
+ * "open" has the volume as it is.
+ */
+bool holder_settled (const struct holder *h, const struct holder_volume *v);
+/* All its segments, ascending.  Freed by the caller. */
+struct volume_run *holder_runs (const struct holder *h,
+                                const struct holder_volume *v, unsigned *count);
 /* The volume is not open any more. */
 void holder_close (struct holder *h, struct holder_volume *v);
 struct holder_volume *holder_find (struct holder *h, const uint8_t uuid[16]);

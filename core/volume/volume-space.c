@@ -299,7 +299,7 @@ volume_wants (const struct volume *v, uint32_t *near, bool *waits)
 unsigned
 volume_gives (struct volume *v, struct volume_run *runs, unsigned max)
 {
-  uint32_t surplus = spare_for_data (v);
+  uint32_t surplus = spare_for_data (v), kept = space_kept (v, 0);
   unsigned count = 0;
 
   if (v->window > v->config.window &&
@@ -307,9 +307,12 @@ volume_gives (struct volume *v, struct volume_run *runs, unsigned max)
     v->window /= 2;
     v->taken_ns = v->now;
   }
-  if (v->state != VOLUME_OPEN || surplus <= 2 * v->window)
+  if (v->state == VOLUME_CLOSED)
+    surplus = v->count[PLACE_SPARE] > kept ? v->count[PLACE_SPARE] - kept : 0;
+  else if (v->state == VOLUME_OPEN && surplus > 2 * v->window)
+    surplus -= v->window;
+  else
     return 0;
-  surplus -= v->window;
   for (uint32_t i = v->places_count; surplus > 0 && i-- > 0;) {
     struct place *p = &v->places[i];
     struct volume_run *run = count ? &runs[count - 1] : NULL;

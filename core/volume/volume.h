@@ -177,8 +177,8 @@ struct volume_request *volume_next_done (struct volume *v);
 unsigned volume_wants (const struct volume *v, uint32_t *near, bool *waits);
 /* Segments that the volume gives back, and does not touch from now on: it has more than
  * twice as many spare ones as its window, which gets smaller while the volume takes none
- * (VOLUME_WINDOW_MS).  Returns how many
- * runs; ask until it is 0.  If the caller ends before weftd knows, they are still granted
+ * (VOLUME_WINDOW_MS).  A closed one gives back all but those that are kept for its log.
+ * Returns how many runs; ask until it is 0.  If the caller ends before weftd knows, they are still granted
  * to this volume, and spare in its next life.
  */
 unsigned volume_gives (struct volume *v, struct volume_run *runs, unsigned max);

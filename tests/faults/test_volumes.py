@@ -300,6 +300,122 @@ def test_many_lists(cluster):
     assert 1 <= lists.count <= 1 + since.seconds()
 
 
+# --- A volume that its clients have left ------------------------------------------------
+
+
+IDLE_S = 5  # then it is closed
+
+
+def wrote(c, name, number):
+    """A client comes, finds what the one before has written, writes, and goes."""
+    h = connected(uri(c, name))
+    for i in range(number):
+        assert h.pread(4096, i * 3 * MIB) == b"%08d" % i * 512
+    h.pwrite(b"%08d" % number * 512, number * 3 * MIB)
+    h.flush()
+    h.shutdown()
+
+
+def granted(c, name):
+    return volumes(c)[name]["granted_bytes"]
+
+
+def gives(kind):
+    """A message that gives segments of a volume back, or its answer."""
+    def matches(where, words, *_):
+        asked = words if where == "request" else words.get("asked", {})
+        told = asked.get("volumes")  # a heartbeat has a number there
+        return where == kind and isinstance(told, list) and any("give" in v for v in told)
+    return matches
+
+
+def test_left(cluster):
+    """It is closed: its window is another's, and the next client finds its data."""
+    c = pool(cluster, args())
+    wrote(c, "one", 0)
+    connected(uri(c, "two")).shutdown()
+    before = granted(c, "one")
+    assert before > 4 * MIB and granted(c, "two") > 0
+    eventually(lambda: granted(c, "two") == 0 and granted(c, "one") < before / 2)
+    wrote(c, "one", 1)
+    wrote(c, "two", 0)
+    c.restart("array")
+    wrote(c, "one", 2)
+    wrote(c, "two", 1)
+
+
+@pytest.mark.long(30)
+def test_left_and_back(cluster, seed):
+    """A client that comes when the volume is just being closed gets it, without an error."""
+    rng = random.Random(seed)
+    c = pool(cluster, args())
+    for number in range(5):
+        for name in VOLUMES:
+            wrote(c, name, number)
+        # A volume is closed within a few ms.
+        time.sleep(IDLE_S + rng.random() * 0.1 - 0.03)
+    with pytest.raises(nbd.Error):
+        connected(uri(c, "three"))
+
+
+@pytest.mark.parametrize("kind", ["request", "reply"])
+def test_left_and_killed(cluster, kind):
+    """The process is killed when weftd does not know yet, or only just, that it gives the
+    window back."""
+    c = pool(cluster, args())
+    c.terminate("array")
+    proxy = proxied(c)
+    c.start("array")
+    proxy.trap = Trap([gives(kind)], lambda: c.kill("array"), drop=True)
+    wrote(c, "one", 0)
+    connected(uri(c, "two")).shutdown()
+    proxy.trap.wait()
+    proxy.trap = None
+    c.start("array")
+    for number in (1, 2):
+        wrote(c, "one", number)
+        wrote(c, "two", number - 1)
+        eventually(lambda: granted(c, "one") <= 10 * MIB)
+
+
+def test_left_while_weftd_is_down(cluster):
+    """A volume is not closed then: it keeps its window, and a client that comes back writes."""
+    c = pool(cluster, args())
+    wrote(c, "one", 0)
+    c.kill("weftd")
+    for number in (1, 2):
+        time.sleep(IDLE_S + 2)
+        wrote(c, "one", number)
+    c.start("weftd")
+    eventually(lambda: 0 < granted(c, "one") <= 10 * MIB)
+    wrote(c, "one", 3)
+
+
+@pytest.mark.parametrize("kind", ["request", "reply"])
+def test_left_while_weftd_dies(cluster, kind):
+    """weftd dies when the volume has just been closed: a client opens it again, reads and
+    writes in place; a write that needs space waits until weftd is back."""
+    c = pool(cluster, args())
+    c.terminate("array")
+    proxy = proxied(c)
+    c.start("array")
+    wrote(c, "two", 0)
+    proxy.trap = Trap([gives(kind)], lambda: c.kill("weftd"), drop=True)
+    proxy.trap.wait()
+    h = connected(uri(c, "two"))
+    for block in (b"%08d" % 7, b"%08d" % 0):
+        h.pwrite(block * 512, 0)
+        h.flush()
+        assert h.pread(4096, 0) == block * 512
+    proxy.trap = None
+    c.start("weftd")
+    wrote(c, "two", 1)
+    h.shutdown()
+    eventually(lambda: 0 < granted(c, "two") <= 10 * MIB)
+    wrote(c, "one", 0)
+    wrote(c, "two", 2)
+
+
 # --- A scan ---------------------------------------------------------------------------
 
 

@@ -345,3 +345,9 @@ mutant holder-loses-what-has-no-room test-holder holder.c \
   '  h->dones -= m->dones;' '  h->dones = 0;'
 mutant holder-granted-while-it-gives test-holder holder.c \
   'if (are_given (h, run))' 'if (0)'
+mutant holder-leaves-unheard test-holder holder.c \
+  '  v->heard = false;' ''
+mutant holder-is-settled-before-it-is-heard test-holder holder.c \
+  '!entry_of (h, v->uuid) &&' 'true &&'
+mutant holder-opens-what-is-being-given-back test-holder holder.c \
+  'if (!*why && are_leaving (h, uuid, &runs[i]))' 'if (0)'

@@ -244,3 +244,6 @@ mutant volume-drops-again-for-one-loss test-volume volume-flush.c \
     answer_group (v, EIO);' '    volume_flush_lost (v);
     end_group (v, false);
     answer_group (v, EIO);'
+mutant volume-closed-gives-what-is-for-its-log test-volume volume-space.c \
+  'uint32_t surplus = spare_for_data (v), kept = space_kept (v, 0);' \
+  'uint32_t surplus = spare_for_data (v), kept = 0;'

@@ -4,6 +4,7 @@
 
 #include <config.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "host/holder.h"
@@ -135,6 +136,47 @@ test_says (void)
   next ();
   CHECK (m->entry[0].says && m->entry[0].said.size == 1024);
   answer (200);
+}
+
+/* Before a volume is closed, and when it was, weftd hears of it once more. */
+static void
+test_leave (void)
+{
+  const struct volume_run all = { 10, 10 }, given = { 15, 5 };
+  struct holder_volume *v;
+  struct volume_run *runs;
+  unsigned count;
+
+  begin ();
+  v = open_runs (0, &all, 1);
+  tell (v, 0, 0, false, 1);
+  CHECK (!holder_settled (h, v));
+  next ();
+  CHECK (!holder_settled (h, v));
+  answer (200);
+  CHECK (holder_settled (h, v) && holder_due_ms (h) == UINT64_MAX);
+  holder_leave (h, v);
+  CHECK (!holder_settled (h, v));
+  next ();
+  CHECK (m->entries == 1 && m->entry[0].says);
+  answer (200);
+  CHECK (holder_settled (h, v));
+  holder_give (h, v, &given, 1);
+  CHECK (!holder_settled (h, v));
+  runs = holder_runs (h, v, &count);
+  CHECK (count == 1 && runs[0].first == 10 && runs[0].count == 5);
+  free (runs);
+  next ();
+  CHECK (m->entry[0].gives == 1 && !holder_settled (h, v));
+  answer (0);
+  CHECK (!holder_settled (h, v));
+  /* Weftd may know of it or not, so its answer to "open" may have them or not. */
+  holder_close (h, v);
+  CHECK (open_runs (0, &all, 1) == NULL && why);
+  now_ms = holder_due_ms (h);
+  next ();
+  answer (200);
+  CHECK (open_runs (0, &(struct volume_run) { 10, 5 }, 1));
 }
 
 /* Less than was asked for is asked for again, sooner if requests wait. */
@@ -408,6 +450,7 @@ main (void)
   test_random_start ();
   test_open ();
   test_says ();
+  test_leave ();
   test_asks ();
   test_again ();
   test_many ();

@@ -110,6 +110,8 @@ test_requests (void)
 {
   struct volume *v = open_volume ();
   uint8_t buf[4096] = { 7 }, back[4096];
+  struct volume_stats stats;
+  struct volume_run run;
 
   CHECK (volume_state (v) == VOLUME_OPEN && volume_size (v) == 10 * SEGMENT);
   CHECK (ask (v, ARRAY_WRITE, 100, 4096, buf) == 0);
@@ -132,6 +134,13 @@ test_requests (void)
   CHECK (volume_state (v) == VOLUME_CLOSED &&
          volume_root (v)->flags & POOL_CLEAN);
   CHECK (volume_resize (v, 13 * SEGMENT, 1) == EBUSY);
+  /* Its log keeps its segments. */
+  volume_stats (v, &stats);
+  CHECK (stats.kept > 0 && stats.spare > stats.kept);
+  while (volume_gives (v, &run, 1) > 0)
+    ;
+  volume_stats (v, &stats);
+  CHECK (stats.spare == stats.kept);
   volume_free (v);
 }
 
