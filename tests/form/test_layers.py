@@ -76,14 +76,16 @@ def objects():
 def symbols():
     """({symbol: file that has it}, {file: symbols that it lacks})."""
     has, lacks = {}, {}
-    for name, o in objects().items():
-        out = subprocess.run(["nm", o], capture_output=True, text=True, check=True)
-        for line in out.stdout.splitlines():
-            *_, kind, symbol = line.split()
-            if kind == "U":
-                lacks.setdefault(name, set()).add(symbol)
-            elif kind in "TDBR":
-                has[symbol] = name
+    names = {str(o): name for name, o in objects().items()}
+    # One process for all.  Each line begins with the object's path and a colon.
+    out = subprocess.run(["nm", "-A", *names], capture_output=True, text=True, check=True)
+    for line in out.stdout.splitlines():
+        o, rest = line.split(":", 1)
+        *_, kind, symbol = rest.split()
+        if kind == "U":
+            lacks.setdefault(names[o], set()).add(symbol)
+        elif kind in "TDBR":
+            has[symbol] = names[o]
     return has, lacks
 
 
