@@ -710,10 +710,10 @@ tell (struct volumes *vs)
 /* ---- Volumes without clients ---- */
 
 /* With `opening` and `lock`: one step towards its end.  Each step waits for weftd's answer to
- * the one before: weftd is told of the volume once more; the volume is closed; it gives its
- * spare segments back; it is gone.  So a volume keeps its spare segments while weftd is
- * silent, and a client that comes back can write.  A client that comes meanwhile opens it
- * again.
+ * the step before.  The first tells weftd of the volume once more, the second closes the
+ * volume, the third gives its spare segments back, and the last drops it.  So a volume keeps
+ * its spare segments while weftd is silent, and a client that comes back can write.  A client
+ * that comes meanwhile opens it again.
  */
 static void
 leave_one (struct volumes *vs, struct volumes_export *x)
