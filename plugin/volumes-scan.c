@@ -205,7 +205,7 @@ root (struct scan *s, unsigned number)
   step = read_slots (s->of, s->slots, number, &error);
   if (step != STEP_NEXT)
     return step;
-  if (error == 0 && !pool_root_present (s->slots, s->of->pool->array))
+  if (error == 0 && pool_root_empty (s->slots))
     return STEP_NEXT;
   s->volumes++;
   if (error == 0 &&

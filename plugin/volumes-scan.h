@@ -27,7 +27,9 @@ struct volumes_scan {
 int volumes_scan (const struct volumes_scan *s);
 /* Tell weftd that an array that was imported is no pool.  -1 as of volumes_scan. */
 int volumes_scan_plain (const struct volumes_scan *s);
-/* Is there a root of this array, valid or not?  -1 as of volumes_scan. */
+/* Is there a root of this array, valid or not?  The pool has no header.  -1 as of
+ * volumes_scan.
+ */
 int volumes_scan_any (const struct volumes_scan *s);
 
 #endif /* WEFT_VOLUMES_SCAN_H */

@@ -50,6 +50,7 @@
 #define CLOSE_MS 10000
 /* A volume without clients is closed after this time. */
 #define IDLE_MS 5000
+#define ERASE_BYTES MiB (32) /* of the roots of a new pool, at a time */
 #define LIST_MS 1000 /* a list, or that weftd has sent none, is kept so long */
 
 struct volumes_export {
@@ -825,12 +826,41 @@ header_io (struct engine *e, enum array_op op, void *buf, uint64_t offset,
   return error ? -1 : 0;
 }
 
-/* The slot of sequence number 1 is the second one; the first one becomes zeroes before,
- * because it may have the header of an array that had these disks before.
+/* The disks may have roots of an array before.  All become zeroes, so a root that is neither
+ * zeroes nor valid is a damaged one.
  */
 static int
-header_write (struct volumes *vs, uint8_t slots[2 * POOL_SLOT_BYTES])
+roots_erase (struct volumes *vs)
 {
+  uint64_t at = pool_root_offset (&vs->pool, 0);
+  uint64_t end = at + (uint64_t) vs->pool.roots * 2 * POOL_ROOT_BYTES, bytes;
+  int error = 0;
+
+  for (; at < end && error == 0; at += bytes) {
+    struct array_request r = { .op = ARRAY_ZERO,
+                               .flags = ARRAY_FUA | ARRAY_MAY_TRIM,
+                               .offset = at };
+
+    if (hangup_ending ())
+      return -1;
+    r.length = bytes = end - at < ERASE_BYTES ? end - at : ERASE_BYTES;
+    error = engine_run_alone (vs->engine, &r);
+  }
+  if (error)
+    nbdkit_error ("array %s: the roots of the new pool cannot be erased: %s",
+                  params.array, strerror (error));
+  return error ? -1 : 0;
+}
+
+/* The header is written last: without it the next process formats the pool again.  The slot of
+ * sequence number 1 is the second one; the first one becomes zeroes before, because it may
+ * have the header of an array that had these disks before.
+ */
+static int
+pool_format (struct volumes *vs, uint8_t slots[2 * POOL_SLOT_BYTES])
+{
+  if (roots_erase (vs) == -1)
+    return -1;
   vs->pool.sequence = 1;
   pool_header_encode (&vs->pool, slots + POOL_SLOT_BYTES);
   if (header_io (vs->engine, ARRAY_ZERO, NULL, 0, POOL_SLOT_BYTES) == -1)
@@ -921,7 +951,7 @@ header_missing (struct volumes *vs, uint8_t slots[2 * POOL_SLOT_BYTES],
   if (vs->scan)
     any = volumes_scan_any (&s);
   if (any == 0)
-    return header_write (vs, slots);
+    return pool_format (vs, slots);
   return any == 1 ? header_refuse (why) : -1;
 }
 

@@ -21,6 +21,8 @@ static const char log_magic[4] = "WLOG";
 
 enum { AT_VERSION = 8, AT_CRC = 12 }; /* of the header and of a root */
 enum { HEADER_AT_ARRAY = 16 };
+/* 1: the roots of a new pool did not become zeroes. */
+enum { HEADER_VERSION = 2 };
 
 /* ---- The header ---- */
 
@@ -96,7 +98,7 @@ pool_header_encode (const struct pool_header *h, uint8_t slot[POOL_SLOT_BYTES])
 {
   memset (slot, 0, POOL_SLOT_BYTES);
   memcpy (slot, header_magic, 8);
-  put_le32 (slot + AT_VERSION, 1);
+  put_le32 (slot + AT_VERSION, HEADER_VERSION);
   memcpy (slot + HEADER_AT_ARRAY, h->array, 16);
   put_le64 (slot + 32, h->sequence);
   put_le64 (slot + 40, h->segment_bytes);
@@ -115,7 +117,10 @@ header_decode (const uint8_t slot[POOL_SLOT_BYTES], struct pool_header *h)
     return "it does not begin with the header of a pool";
   if (get_le32 (slot + AT_CRC) != format_crc (slot, POOL_SLOT_BYTES, AT_CRC))
     return "the checksum of its pool header is wrong";
-  if (get_le32 (slot + AT_VERSION) != 1)
+  if (get_le32 (slot + AT_VERSION) == 1)
+    return "its pool header is of version 1, which no release of Weft has "
+           "made: delete the array and create the pool again";
+  if (get_le32 (slot + AT_VERSION) != HEADER_VERSION)
     return "its pool header has a version that this program does not know";
   memcpy (h->array, slot + HEADER_AT_ARRAY, 16);
   h->sequence = get_le64 (slot + 32);
@@ -430,6 +435,12 @@ pool_root_newest (const uint8_t slots[2 * POOL_ROOT_BYTES],
   if (second && (!first || r->sequence > sequence))
     return 1;
   return pool_root_decode (slots, h, r, why);
+}
+
+bool
+pool_root_empty (const uint8_t slots[2 * POOL_ROOT_BYTES])
+{
+  return all_zero (slots, (size_t) 2 * POOL_ROOT_BYTES);
 }
 
 bool

@@ -126,8 +126,12 @@ int pool_root_newest (const uint8_t slots[2 * POOL_ROOT_BYTES],
                       const struct pool_header *h, struct pool_root *r,
                       const char **why);
 
-/* Does either slot begin as a root of this array does, valid or not?  If not, no volume has
- * this place: disks may have any bytes there, those of an array before, too.
+/* Are both slots zeroes, as in a new pool and after a deletion?  If not, and neither slot is
+ * valid, the root of a volume is damaged.
+ */
+bool pool_root_empty (const uint8_t slots[2 * POOL_ROOT_BYTES]);
+/* Does either slot begin as a root of this array does, valid or not?  For a pool without a
+ * header: if it was not formatted yet, there may be any bytes, those of an array before, too.
  */
 bool pool_root_present (const uint8_t slots[2 * POOL_ROOT_BYTES],
                         const uint8_t array[16]);

@@ -3,7 +3,8 @@
 Topology: one devcluster whose array is a pool, with two volumes; clients by libnbd.
 Cause: the array process is killed; all processes lose their power, over volatile disks; the
        pool is full; a volume grows, is deleted, is made again; weftd loses its database, or
-       gets an older one, and the process that scans the pool is killed; a root is torn.
+       gets an older one, and the process that scans the pool is killed; a root is damaged; the
+       disks of a new pool have other bytes in each copy.
 Pass:  after the next start each volume has all blocks that were flushed; in a full pool, after
        full-wait, writes that need space fail and all other requests succeed; trimmed space
        can be used again; a refusal says the reason, and changes nothing; after a scan no
@@ -26,7 +27,7 @@ from heldmessages import Proxied, Trap, answer_to, request
 from nbdclient import connected
 from powercut import power_cut, volatile
 from weftctlproc import ctl
-from wefttest import Stopwatch, eventually, run
+from wefttest import Stopwatch, eventually, picked, run
 
 UNIT = 64 << 10
 MIB = 1 << 20
@@ -577,26 +578,35 @@ def roots(c):
     return found
 
 
-def tear(c, name):
-    """One byte of each copy of each slot of the volume's root is another."""
-    torn = 0
-    for file, at in roots(c):
+# Bytes of a root, and what they become.
+DAMAGES = {"name": (190, b"\xff"), "magic": (0, b"w"), "array": (112, bytes(16)),
+           "first-sector": (0, bytes(512)), "other-bytes": (0, b"\xa5" * 4096),
+           "all-but-a-byte": (0, bytes(130) + b"o" + bytes(4096 - 131))}
+
+
+def damage(c, name, kind):
+    """Each copy of each slot of the volume's root is damaged in this way."""
+    at, data = DAMAGES[kind]
+    damaged = 0
+    for file, root in roots(c):
         with open(file, "r+b") as f:
-            f.seek(at + 128)  # ROOT_AT_NAME
+            f.seek(root + 128)  # ROOT_AT_NAME
             if f.read(64).rstrip(b"\0").decode(errors="replace") != name:
                 continue
-            f.seek(at + 190)  # behind the name
-            f.write(b"\xff")
-            torn += 1
-    return torn
+            f.seek(root + at)
+            f.write(data)
+            damaged += 1
+    return damaged
 
 
-def test_root_is_torn(cluster, seed):
+@pytest.mark.parametrize("kind", picked(list(DAMAGES), 2))
+def test_root_is_damaged(cluster, seed, kind):
+    """However it is damaged, the volume is seen, and none of its space is granted."""
     rng = random.Random(seed)
     c = pool(cluster, args(), size="128M")
     both = filled(c, rng)
     # All copies of both slots, where both were written.
-    assert tear(c, "two") >= 2
+    assert damage(c, "two", kind) >= 2
     lose_database(c)
     c.start("array")
     both[0].check(uri(c, "one"))
@@ -618,3 +628,38 @@ def test_root_is_torn(cluster, seed):
     three = connected(uri(c, "three"))
     assert fill(three, 8 * MIB) == (8, None)
     three.flush()
+
+
+def soil(c, rng):
+    """The data area of each disk has other bytes, and something like a root in each block."""
+    for m in c.members:
+        with open(m["file"], "r+b") as f:
+            end = f.seek(0, 2)
+            f.seek(MIB)
+            f.write((ROOT + rng.randbytes(4096 - len(ROOT))) * ((end - MIB) // 4096))
+
+
+def test_pool_on_used_disks(cluster, seed):
+    """Old bytes of the disks are no volumes, after weftd has lost its database, too."""
+    rng = random.Random(seed)
+    c = cluster(pool=True, unit=UNIT, size="128M", env=args())
+    c.terminate("array")
+    shown = c.get("/api/v1/arrays/a")
+    eventually(lambda: c.call("DELETE", "/api/v1/arrays/a")[0] < 300, what="the array to go")
+    disks = [d["uuid"] for d in c.get("/api/v1/disks")["disks"]]
+    eventually(lambda: all(d["array"] is None for d in c.get("/api/v1/disks")["disks"]),
+               what="the disks to be free")
+    soil(c, rng)
+    status, reply = c.call("POST", "/api/v1/arrays", {
+        "name": "a", "layout": shown["layout"], "unit": UNIT, "pool": True, "disks": disks})
+    assert status == 201, reply
+    eventually(lambda: c.get("/api/v1/arrays/a")["state"] == "ready", what="the new array")
+    c.start("array")
+    for name in VOLUMES:
+        volume(c, name, 64 * MIB)
+    both = filled(c, rng)
+    lose_database(c)
+    c.start("array")
+    checked(c, both)
+    assert set(volumes(c)) == set(VOLUMES)
+    assert "2 volumes, of which 0 cannot be read" in c.log("array")

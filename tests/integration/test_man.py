@@ -344,7 +344,7 @@ def test_format_page_reads_a_real_pool(cluster):
     header = newest([area[:4096], area[4096:8192]], fields)
     check_crc(header, fields)
     assert field(header, fields, "magic") == b"WEFTPOOL"
-    assert number(header, fields, "version") == 1
+    assert number(header, fields, "version") == 2
     array = field(header, fields, "UUID of the array")
     assert array.hex() == http("GET", url)[1]["uuid"].replace("-", "")
     segment = number(header, fields, "bytes of a segment")

@@ -207,6 +207,10 @@ mutant torn-root-is-none test-pool pool.c \
         memcmp (slots + ROOT_AT_ARRAY, array, 16) == 0)' '0)'
 mutant torn-root-of-another-array test-pool pool.c \
   'memcmp (slots + ROOT_AT_ARRAY, array, 16) == 0' '1'
+mutant root-is-empty-by-its-first-slot test-pool pool.c \
+  'return all_zero (slots, (size_t) 2 * POOL_ROOT_BYTES);' 'return all_zero (slots, POOL_ROOT_BYTES);'
+mutant pool-of-version-1-is-taken test-pool pool.c \
+  'enum { HEADER_VERSION = 2 };' 'enum { HEADER_VERSION = 1 };'
 mutant torn-header-of-another-array test-pool pool.c \
   'memcmp (slots + HEADER_AT_ARRAY, array, 16) == 0' '1'
 

@@ -66,7 +66,7 @@ test_header (void)
   two[POOL_SLOT_BYTES + 16]--;
   two[POOL_SLOT_BYTES + 40]--;
   CHECK (memcmp (two + POOL_SLOT_BYTES, "WEFTPOOL", 8) == 0);
-  CHECK (get_le32 (two + POOL_SLOT_BYTES + 8) == 1);
+  CHECK (get_le32 (two + POOL_SLOT_BYTES + 8) == 2);
   CHECK (get_le64 (two + POOL_SLOT_BYTES + 40) == MiB (1));
   CHECK (get_le32 (two + POOL_SLOT_BYTES + 48) == header.segments);
   CHECK (pool_header_newest (two, &h, &why) == 1);
@@ -86,6 +86,43 @@ test_header (void)
   pool_header_encode (&header, two + POOL_SLOT_BYTES);
   CHECK (pool_header_newest (two, &h, &why) == -1); /* two pools */
   header.array[15] ^= 1;
+}
+
+/* Versions that this program does not know, by name if it knows what they are. */
+static void
+test_header_version (void)
+{
+  static const char *said[] = { "does not know", "version 1, which no release",
+                                NULL, "does not know" };
+  uint8_t two[2 * POOL_SLOT_BYTES] = { 0 }, *slot = two + POOL_SLOT_BYTES;
+  struct pool_header h;
+
+  header.sequence = 7;
+  for (uint32_t version = 0; version < 4; version++) {
+    pool_header_encode (&header, slot);
+    put_le32 (slot + 8, version);
+    put_le32 (slot + 12, format_crc (slot, POOL_SLOT_BYTES, 12));
+    CHECK ((pool_header_newest (two, &h, &why) == 1) == (version == 2));
+    CHECK (version == 2 || strstr (why, said[version]));
+  }
+}
+
+/* Any byte that is not zero makes a root one that is not empty. */
+static void
+test_root_empty (void)
+{
+  static const size_t ends[] = { 0, POOL_ROOT_BYTES - 1, POOL_ROOT_BYTES,
+                                 2 * POOL_ROOT_BYTES - 1 };
+
+  memset (slots, 0, sizeof slots);
+  CHECK (pool_root_empty (slots));
+  for (unsigned i = 0; i < 100; i++) {
+    size_t at = i < 4 ? ends[i] : test_random (sizeof slots);
+
+    slots[at] = (uint8_t) (1 + test_random (255));
+    CHECK (!pool_root_empty (slots));
+    slots[at] = 0;
+  }
 }
 
 static void
@@ -332,6 +369,8 @@ main (void)
   test_plan ();
   make_header ();
   test_header ();
+  test_header_version ();
+  test_root_empty ();
   for (unsigned i = 0; i < 20; i++)
     test_root ((unsigned) test_random (20), (unsigned) test_random (5),
                (unsigned) test_random (50));
