@@ -50,7 +50,7 @@ struct host {
   struct array_client *client;
   struct lessee *lessee;
   struct array_request write;
-  struct cluster_lease_words words[CALLS];
+  struct cluster_lease_message words[CALLS];
   uint64_t writes, beat_ns, wanted_ns, wake_ns;
 };
 
@@ -451,7 +451,7 @@ static void
 act (struct host *h, const struct lessee_action *a)
 {
   enum call call = a->kind == LESSEE_DO_ASK ? ASK : GIVE;
-  struct cluster_lease_words *w = &h->words[call];
+  struct cluster_lease_message *w = &h->words[call];
   struct array_range *all = NULL;
 
   if (a->kind == LESSEE_DO_RECOVER)
@@ -460,10 +460,10 @@ act (struct host *h, const struct lessee_action *a)
     array_lease_leave (h->array, &a->leave.must, &a->leave.wish, now_ns);
     return;
   }
-  *w = (struct cluster_lease_words) { .number = a->number,
-                                      .declare = a->declare,
-                                      .asks = a->asks,
-                                      .wait_ms = a->wait_ms };
+  *w = (struct cluster_lease_message) { .number = a->number,
+                                        .declare = a->declare,
+                                        .asks = a->asks,
+                                        .wait_ms = a->wait_ms };
   for (unsigned i = 0; i < a->asks; i++)
     w->ask[i] = (struct cluster_lease_ask) { part_of (&a->ask[i].must),
                                              part_of (&a->ask[i].wish) };

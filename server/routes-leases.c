@@ -52,7 +52,7 @@ parse_ranges (struct fields *f, const char *name, struct cluster_part **list,
 }
 
 static void
-parse_asks (struct fields *f, struct cluster_lease_words *w)
+parse_asks (struct fields *f, struct cluster_lease_message *w)
 {
   const json_t *list, *one;
 
@@ -80,7 +80,7 @@ parse_asks (struct fields *f, struct cluster_lease_words *w)
 static void
 parse_leases (struct fields *f, struct request *r)
 {
-  struct cluster_lease_words *w = r->input;
+  struct cluster_lease_message *w = r->input;
   uint64_t ended = 0;
 
   route_disk_parse_instance (f, w->instance);
@@ -101,7 +101,7 @@ parse_leases (struct fields *f, struct request *r)
 static void
 forget_leases (void *input)
 {
-  struct cluster_lease_words *w = input;
+  struct cluster_lease_message *w = input;
 
   free (w->given);
   free (w->declared);
@@ -113,11 +113,11 @@ forget_leases (void *input)
 static void
 handle_leases (struct loop *l, struct request *r)
 {
-  struct cluster_lease_words *w = r->input, words = *w;
+  struct cluster_lease_message *w = r->input, message = *w;
 
   w->given = w->declared = NULL;
-  cluster_session_leases (loop_cluster (l), loop_input (l, r), r->id, &words);
-  forget_leases (&words);
+  cluster_session_leases (loop_cluster (l), loop_input (l, r), r->id, &message);
+  forget_leases (&message);
 }
 
 static json_t *
@@ -142,7 +142,7 @@ handle_map (struct loop *l, struct request *r)
 
 const struct route routes_leases[] = {
   { "POST", V1 "/sessions/{id}/leases", .who = WHO_NODE, .process = "array",
-    .large = true, .input = sizeof (struct cluster_lease_words),
+    .large = true, .input = sizeof (struct cluster_lease_message),
     .parse = parse_leases, .forget = forget_leases, .handle = handle_leases,
     .reply = reply_leases },
   { "GET", V1 "/arrays/{name}/leases", .handle = handle_map },

@@ -164,8 +164,8 @@ reply_opening (struct loop *l, struct request *r,
 }
 
 struct volumes_input {
-  struct cluster_volumes_messages words;
-  struct cluster_volume_words volume[VOLUMES_TOLD_MAX];
+  struct cluster_volumes_message message;
+  struct cluster_volume_report volume[VOLUMES_TOLD_MAX];
   struct cluster_order_done done[VOLUMES_TOLD_MAX];
   struct cluster_run give[VOLUME_RUNS_MAX]; /* of all */
   unsigned gives;
@@ -197,7 +197,7 @@ segments (struct fields *f, const char *name, uint32_t *value)
 
 static void
 parse_give (struct fields *f, struct volumes_input *q,
-            struct cluster_volume_words *w)
+            struct cluster_volume_report *w)
 {
   const json_t *list = list_of (f, "give", VOLUME_RUNS_MAX - q->gives), *run;
   uint64_t first, count;
@@ -235,7 +235,7 @@ static const struct field said_fields[] = {
 #undef AT
 
 static void
-parse_said (struct fields *f, struct cluster_volume_words *w)
+parse_said (struct fields *f, struct cluster_volume_report *w)
 {
   struct fields g;
 
@@ -254,9 +254,9 @@ parse_entries (struct fields *f, struct volumes_input *q)
   const json_t *list = list_of (f, "volumes", VOLUMES_TOLD_MAX);
   struct fields g;
 
-  q->words.volumes = (unsigned) json_array_size (list);
-  for (unsigned i = 0; i < q->words.volumes && !f->failed; i++) {
-    struct cluster_volume_words *w = &q->volume[i];
+  q->message.volumes = (unsigned) json_array_size (list);
+  for (unsigned i = 0; i < q->message.volumes && !f->failed; i++) {
+    struct cluster_volume_report *w = &q->volume[i];
 
     fields_begin (&g, json_array_get (list, i));
     fields_uuid (&g, "volume", w->uuid);
@@ -276,8 +276,8 @@ parse_dones (struct fields *f, struct volumes_input *q)
   const json_t *list = list_of (f, "done", VOLUMES_TOLD_MAX);
   struct fields g;
 
-  q->words.dones = (unsigned) json_array_size (list);
-  for (unsigned i = 0; i < q->words.dones && !f->failed; i++) {
+  q->message.dones = (unsigned) json_array_size (list);
+  for (unsigned i = 0; i < q->message.dones && !f->failed; i++) {
     fields_begin (&g, json_array_get (list, i));
     fields_u64 (&g, "order", 1, INT64_MAX, &q->done[i].number);
     if (fields_has (&g, "error"))
@@ -292,12 +292,12 @@ parse_volumes (struct fields *f, struct request *r)
 {
   struct volumes_input *q = r->input;
 
-  q->words.volume = q->volume;
-  q->words.done = q->done;
-  route_disk_parse_instance (f, q->words.instance);
-  fields_u64 (f, "number", 0, INT64_MAX, &q->words.number);
+  q->message.volume = q->volume;
+  q->message.done = q->done;
+  route_disk_parse_instance (f, q->message.instance);
+  fields_u64 (f, "number", 0, INT64_MAX, &q->message.number);
   if (fields_has (f, "formatted"))
-    fields_bool (f, "formatted", &q->words.formatted);
+    fields_bool (f, "formatted", &q->message.formatted);
   parse_entries (f, q);
   parse_dones (f, q);
 }
@@ -330,7 +330,7 @@ static const struct field found_fields[] = {
 #undef AT
 
 static void
-parse_found (struct fields *f, struct cluster_found_words *w, unsigned *left)
+parse_found (struct fields *f, struct cluster_found_volume *w, unsigned *left)
 {
   const json_t *list, *run;
   uint64_t root = 0, first, count;
@@ -359,7 +359,7 @@ parse_found (struct fields *f, struct cluster_found_words *w, unsigned *left)
 static void
 parse_scan (struct fields *f, struct request *r)
 {
-  struct cluster_scan_words *w = r->input;
+  struct cluster_scan_message *w = r->input;
   unsigned left = SCAN_RUNS_MAX;
   const json_t *list;
   struct fields g;
@@ -386,7 +386,7 @@ parse_scan (struct fields *f, struct request *r)
 static void
 forget_scan (void *input)
 {
-  struct cluster_scan_words *w = input;
+  struct cluster_scan_message *w = input;
 
   for (unsigned i = 0; i < w->volumes; i++)
     free (w->volume[i].run);
@@ -450,7 +450,7 @@ const struct route routes_volumes[] = {
     .input = sizeof (struct volumes_input), .parse = parse_volumes,
     .handle = handle_session_volumes, .reply = reply_volumes },
   { "POST", V1 "/sessions/{id}/scan", .who = WHO_NODE, .process = "array",
-    .large = true, .input = sizeof (struct cluster_scan_words),
+    .large = true, .input = sizeof (struct cluster_scan_message),
     .parse = parse_scan, .forget = forget_scan, .handle = handle_scan,
     .reply = reply_scan },
   { "POST", V1 "/sessions/{id}/volumes/{name}", .who = WHO_NODE,

@@ -283,7 +283,7 @@ struct cluster_session_heartbeat {
 struct cluster_lease_ask {
   struct cluster_part must, wish; /* wish contains must */
 };
-struct cluster_lease_words {
+struct cluster_lease_message {
   char instance[CLUSTER_INSTANCE_BYTES];
   uint64_t
     number; /* of what is given back, declared and recovered; 0: nothing is */
@@ -300,7 +300,7 @@ struct cluster_lease_words {
 };
 
 /* A session's message about the volumes of its pool.  The lists are the caller's. */
-struct cluster_volume_words {
+struct cluster_volume_report {
   uint8_t uuid[16];
   uint32_t want, log, near; /* segments; `log` of them are for its log */
   struct cluster_run *give;
@@ -312,12 +312,12 @@ struct cluster_order_done {
   uint64_t number;
   char error[CLUSTER_REASON_BYTES]; /* why it was not carried out; "": it was */
 };
-struct cluster_volumes_messages {
+struct cluster_volumes_message {
   char instance[CLUSTER_INSTANCE_BYTES];
   uint64_t
     number;       /* one more than that of the last message that was answered */
   bool formatted; /* the pool has its header */
-  struct cluster_volume_words *volume;
+  struct cluster_volume_report *volume;
   unsigned volumes;
   struct cluster_order_done *done;
   unsigned dones;
@@ -325,18 +325,18 @@ struct cluster_volumes_messages {
 #define VOLUMES_TOLD_MAX 64 /* in one message; and orders that are done */
 
 /* A message of a scan (cluster-scan.c).  The lists are the caller's. */
-struct cluster_found_words {
+struct cluster_found_volume {
   unsigned root;
   struct cluster_found found;
   struct cluster_run *run;
   unsigned runs;
 };
-struct cluster_scan_words {
+struct cluster_scan_message {
   char instance[CLUSTER_INSTANCE_BYTES];
   bool begin, end;
   uint64_t
     segment_bytes; /* of the header; 0: it does not say, or there is none */
-  struct cluster_found_words *volume;
+  struct cluster_found_volume *volume;
   unsigned volumes;
 };
 
@@ -390,7 +390,7 @@ void cluster_session_heartbeat (struct cluster *c,
  */
 void cluster_session_leases (struct cluster *c, const struct cluster_input *in,
                              uint64_t id,
-                             const struct cluster_lease_words *words);
+                             const struct cluster_lease_message *message);
 /* answers: the session reaches the member, which answers with errors.  waited_ms: the wait
  * of the session's oldest request that needs the member.
  */
@@ -454,11 +454,12 @@ void cluster_volume_open (struct cluster *c, const struct cluster_input *in,
  */
 void cluster_session_volumes (struct cluster *c, const struct cluster_input *in,
                               uint64_t id,
-                              const struct cluster_volumes_messages *words);
+                              const struct cluster_volumes_message *message);
 
 /* Volumes that it has found in the pool: answered with CLUSTER_REPLY_SCANNED. */
 void cluster_session_scan (struct cluster *c, const struct cluster_input *in,
-                           uint64_t id, const struct cluster_scan_words *words);
+                           uint64_t id,
+                           const struct cluster_scan_message *message);
 
 /* NULL: there is none, or the array is no pool. */
 struct cluster_volume *cluster_volume_find (const struct cluster_array *a,

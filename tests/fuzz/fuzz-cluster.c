@@ -622,7 +622,7 @@ tick (unsigned ms)
 
 /* It sends these words about its leases, each with a number of its own. */
 static void
-say_leases (struct fake_host *h, struct cluster_lease_words *w)
+say_leases (struct fake_host *h, struct cluster_lease_message *w)
 {
   strcpy (w->instance, h->instance);
   if (w->given_count > 0 || w->declare || w->recovered)
@@ -656,7 +656,7 @@ static void
 host_obeys (struct fake_host *h)
 {
   const struct cluster_session *s = cluster_session_find (engine, h->id);
-  struct cluster_lease_words w = { .asks = 0 };
+  struct cluster_lease_message w = { .asks = 0 };
 
   if (h->stubborn || s == NULL || !s->rec.leases)
     return;
@@ -727,7 +727,7 @@ static void
 host_leases (struct fuzz *f, unsigned i)
 {
   struct fake_host *h = &hosts[i];
-  struct cluster_lease_words w = { .asks = 0 };
+  struct cluster_lease_message w = { .asks = 0 };
   unsigned what = (unsigned) fuzz_number (f, 1);
 
   if (what & 1) {

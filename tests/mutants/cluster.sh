@@ -184,7 +184,7 @@ mutant wish-takes-what-another-waits-for test-cluster-lease cluster-lease-grant.
 mutant later-ask-goes-first test-cluster-lease cluster-lease-grant.c \
   'if ((*who = ahead (w, must)))' 'if (0)'
 mutant old-give-is-carried-out test-cluster-lease cluster-lessee.c \
-  'if (words->number <= s->lessee.number)' 'if (0)'
+  'if (message->number <= s->lessee.number)' 'if (0)'
 mutant liar-is-believed test-cluster-lease cluster-lease.c \
   'if (cluster_lease_other (spans, &declared[i], s->rec.id))' 'if (0)'
 mutant orphan-is-recovered-under-a-writer test-cluster-lease cluster-lease-grant.c \
@@ -1207,10 +1207,10 @@ mutant line-is-blamed-for-a-disk-that-hangs test-cluster-part cluster-verdict-li
 
 # Volumes of a pool.
 mutant volumes-number-twice test-cluster-volume cluster-holder.c \
-  'if (words->number > s->rec.volumes)
+  'if (message->number > s->rec.volumes)
       carry_out' 'carry_out'
 mutant volumes-gap-is-passed-over test-cluster-volume cluster-holder.c \
-  'if (a->pool && words->number > s->rec.volumes + 1)' 'if (0)'
+  'if (a->pool && message->number > s->rec.volumes + 1)' 'if (0)'
 mutant volumes-grant-is-not-stored test-cluster-volume cluster-holder.c \
   '  v->rec.number = s->rec.volumes;
   cluster_step_put_volume (c, v);' '  v->rec.number = s->rec.volumes;'
@@ -1219,7 +1219,7 @@ mutant volumes-number-is-not-stored test-cluster-volume cluster-holder.c \
 mutant volumes-granted-before-a-scan test-cluster-volume cluster-holder.c \
   'a->rec.pool == CLUSTER_POOL_UNSCANNED' '0'
 mutant volumes-taken-twice-in-a-message test-cluster-volume cluster-holder.c \
-  'cluster_uuid_equal (words->volume[k].uuid, w->uuid)' '0'
+  'cluster_uuid_equal (message->volume[k].uuid, w->uuid)' '0'
 mutant volumes-opened-while-deleting test-cluster-volume cluster-holder.c \
   '  if (v->rec.state == CLUSTER_VOLUME_DELETING) {' '  if (0) {'
 mutant volumes-all-to-one test-cluster-volume cluster-holder.c \

@@ -26,10 +26,10 @@ begin (void)
 }
 
 /* A session's words about leases: none yet. */
-static struct cluster_lease_words
+static struct cluster_lease_message
 words_of (const struct host *h)
 {
-  struct cluster_lease_words w = { .number = 0 };
+  struct cluster_lease_message w = { .number = 0 };
 
   snprintf (w.instance, sizeof w.instance, "%s", h->instance);
   return w;
@@ -48,7 +48,7 @@ next_number (void)
 }
 
 static void
-say (struct host *h, struct cluster_lease_words *w)
+say (struct host *h, struct cluster_lease_message *w)
 {
   w->number = next_number ();
   CALL (world.admin_op = ++weftd.op,
@@ -60,7 +60,7 @@ say (struct host *h, struct cluster_lease_words *w)
 static void
 give (struct host *h, uint64_t offset, uint64_t length)
 {
-  struct cluster_lease_words w = words_of (h);
+  struct cluster_lease_message w = words_of (h);
   struct cluster_part p = { offset, length };
 
   w.given = &p;
@@ -73,7 +73,7 @@ give (struct host *h, uint64_t offset, uint64_t length)
 static void
 recover (struct host *h)
 {
-  struct cluster_lease_words w = words_of (h);
+  struct cluster_lease_message w = words_of (h);
 
   assert (h->heard.recover);
   h->order = w.recovered = h->heard.recover;
@@ -83,7 +83,7 @@ recover (struct host *h)
 }
 
 static void
-add_ask (struct cluster_lease_words *w, uint64_t offset, uint64_t length,
+add_ask (struct cluster_lease_message *w, uint64_t offset, uint64_t length,
          uint64_t start, uint64_t end)
 {
   w->ask[w->asks++] = (struct cluster_lease_ask) { { offset, length },
@@ -92,7 +92,7 @@ add_ask (struct cluster_lease_words *w, uint64_t offset, uint64_t length,
 
 /* Ask, and wait. */
 static void
-ask_all (struct host *h, struct cluster_lease_words *w)
+ask_all (struct host *h, struct cluster_lease_message *w)
 {
   w->wait_ms = 2000;
   CALL (h->lease_op = ++weftd.op,
@@ -104,7 +104,7 @@ static void
 ask_wish (struct host *h, uint64_t offset, uint64_t length, uint64_t start,
           uint64_t end)
 {
-  struct cluster_lease_words w = words_of (h);
+  struct cluster_lease_message w = words_of (h);
 
   add_ask (&w, offset, length, start, end);
   ask_all (h, &w);
@@ -240,7 +240,7 @@ test_crossing (void)
 static void
 test_together (bool kept)
 {
-  struct cluster_lease_words w;
+  struct cluster_lease_message w;
   unsigned count = 0;
 
   begin_free ();
@@ -271,7 +271,7 @@ test_together (bool kept)
 static void
 test_each (void)
 {
-  struct cluster_lease_words w;
+  struct cluster_lease_message w;
 
   begin_free ();
   attach_until_granted (reader);
@@ -376,7 +376,7 @@ test_hurry (void)
 static void
 test_numbers (void)
 {
-  struct cluster_lease_words w;
+  struct cluster_lease_message w;
   struct cluster_part p = { 0, MiB (1) };
 
   begin_free ();
@@ -426,7 +426,7 @@ test_lost_answer (void)
 static void
 declare (struct host *h, uint64_t offset, uint64_t length)
 {
-  struct cluster_lease_words w = words_of (h);
+  struct cluster_lease_message w = words_of (h);
   struct cluster_part p = { offset, length };
 
   w.declare = true;
@@ -438,7 +438,7 @@ declare (struct host *h, uint64_t offset, uint64_t length)
 static void
 expect_declare (struct host *h)
 {
-  struct cluster_lease_words w = words_of (h);
+  struct cluster_lease_message w = words_of (h);
 
   add_ask (&w, MiB (5), SECTOR, MiB (5), MiB (6));
   REFUSED (CLUSTER_CONFLICT, "declare",
@@ -597,7 +597,7 @@ test_orphans_unconfirmed (void)
 static void
 test_ended (bool alive, bool own)
 {
-  struct cluster_lease_words w;
+  struct cluster_lease_message w;
   uint64_t begin;
 
   begin_free ();
@@ -658,7 +658,7 @@ test_recoverer (bool ending, bool asks)
 static void
 test_order (void)
 {
-  struct cluster_lease_words w;
+  struct cluster_lease_message w;
   uint64_t order;
 
   begin_free ();
@@ -717,7 +717,7 @@ test_orphans_of_before (uint64_t generation)
 static void
 test_recovers_on (bool leaves)
 {
-  struct cluster_lease_words w;
+  struct cluster_lease_message w;
 
   begin ();
   attach_until_granted (writer);
@@ -913,7 +913,7 @@ static void
 refuse_lease (const char *field, uint64_t offset, uint64_t length,
               uint64_t start, uint64_t end)
 {
-  struct cluster_lease_words w = words_of (writer);
+  struct cluster_lease_message w = words_of (writer);
   struct cluster_part p = { offset, length };
 
   w.number = next_number ();
@@ -936,7 +936,7 @@ refuse_lease (const char *field, uint64_t offset, uint64_t length,
 static void
 test_bad_leases (void)
 {
-  struct cluster_lease_words w;
+  struct cluster_lease_message w;
 
   begin_free ();
   refuse_lease ("ask", 1, SECTOR, 0, MiB (1));
@@ -963,7 +963,7 @@ test_bad_leases (void)
 static void
 test_no_leases (void)
 {
-  struct cluster_lease_words w;
+  struct cluster_lease_message w;
 
   healthy ();
   w = words_of (writer);
@@ -975,7 +975,7 @@ test_no_leases (void)
 static void
 test_limit (void)
 {
-  struct cluster_lease_words w;
+  struct cluster_lease_message w;
   struct cluster_lease_told told;
   uint64_t at = 0, count = 0;
 
@@ -1106,7 +1106,7 @@ struct lessee {
   uint64_t old_generation;
   uint64_t asks; /* the call's number; 0: none is under way */
   bool declares; /* weftd does not know what it has */
-  struct cluster_lease_words gives, old; /* number 0: none; of before */
+  struct cluster_lease_message gives, old; /* number 0: none; of before */
   struct cluster_part given[SECTORS], declared[SECTORS], old_given[SECTORS];
 };
 static struct lessee lessees[HOSTS];
@@ -1223,7 +1223,7 @@ hear_asked (struct host *h, struct lessee *l)
 static void
 ask_some (struct host *h, struct lessee *l)
 {
-  struct cluster_lease_words w = words_of (h);
+  struct cluster_lease_message w = words_of (h);
   unsigned first, count;
 
   if (l->asks || l->declares || l->generation == 0)
@@ -1260,7 +1260,7 @@ ask_some (struct host *h, struct lessee *l)
 static void
 prepare_give (struct host *h, struct lessee *l)
 {
-  struct cluster_lease_words *w = &l->gives;
+  struct cluster_lease_message *w = &l->gives;
 
   if (w->number != 0 && !(l->declares && !w->declare))
     return;
@@ -1283,7 +1283,7 @@ prepare_give (struct host *h, struct lessee *l)
 static void
 give_some (struct host *h, struct lessee *l)
 {
-  struct cluster_lease_words *w = &l->gives;
+  struct cluster_lease_message *w = &l->gives;
 
   /* An old call comes again, if weftd is the same. */
   if (l->old.number && chance (20) &&

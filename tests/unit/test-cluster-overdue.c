@@ -227,7 +227,7 @@ not_held (void)
 /* ---- Those who share by leases. ---- */
 
 static void
-say_leases (struct host *h, struct cluster_lease_words *w)
+say_leases (struct host *h, struct cluster_lease_message *w)
 {
   static uint32_t count;
 
@@ -241,8 +241,8 @@ say_leases (struct host *h, struct cluster_lease_words *w)
 static void
 give (struct host *h, const struct cluster_part *p)
 {
-  struct cluster_lease_words w = { .given = (struct cluster_part *) p,
-                                   .given_count = 1 };
+  struct cluster_lease_message w = { .given = (struct cluster_part *) p,
+                                     .given_count = 1 };
 
   say_leases (h, &w);
 }
@@ -250,7 +250,7 @@ give (struct host *h, const struct cluster_part *p)
 static void
 declare (struct host *h)
 {
-  struct cluster_lease_words w = { .declare = true };
+  struct cluster_lease_message w = { .declare = true };
 
   say_leases (h, &w);
 }
@@ -258,9 +258,9 @@ declare (struct host *h)
 static void
 ask (struct host *h)
 {
-  struct cluster_lease_words w = { .ask = { { first, first } },
-                                   .asks = 1,
-                                   .wait_ms = 2000 };
+  struct cluster_lease_message w = { .ask = { { first, first } },
+                                     .asks = 1,
+                                     .wait_ms = 2000 };
 
   if (h->lease_op != 0)
     return;
@@ -273,7 +273,7 @@ ask (struct host *h)
 static void
 recover (struct host *h)
 {
-  struct cluster_lease_words w = { .recovered = h->heard.recover };
+  struct cluster_lease_message w = { .recovered = h->heard.recover };
 
   h->order = h->heard.recover;
   h->heard.recover = 0;

@@ -79,7 +79,7 @@ static void
 recover (struct host *h)
 {
   static uint64_t number;
-  struct cluster_lease_words w = { .number = 0 };
+  struct cluster_lease_message w = { .number = 0 };
   uint64_t first = LEASE_NUMBERS (cluster_identity (engine)->generation);
 
   number = number < first ? first + 1 : number + 1;
@@ -490,7 +490,7 @@ test_both_end (void)
 static void
 test_restart (void)
 {
-  struct cluster_lease_words w = { .declare = true, .declared_count = 1 };
+  struct cluster_lease_message w = { .declare = true, .declared_count = 1 };
   struct cluster_part p;
 
   begin (PARTS);
@@ -562,7 +562,7 @@ test_part_on_record (void)
   reincarnate ();
   live_on (4);
   for (unsigned i = 0; i < 2; i++) {
-    struct cluster_lease_words w = { .declare = true };
+    struct cluster_lease_message w = { .declare = true };
 
     w.number = LEASE_NUMBERS (cluster_identity (engine)->generation) + 1;
     snprintf (w.instance, sizeof w.instance, "%s", h[i]->instance);

@@ -163,35 +163,35 @@ open_volume (struct held *h)
 
 /* ---- Messages. ---- */
 
-static struct cluster_volume_words entry[VOLUMES];
+static struct cluster_volume_report entry[VOLUMES];
 static struct cluster_run given[VOLUMES][8];
 static struct cluster_order_done order_done;
-static struct cluster_volumes_messages words;
+static struct cluster_volumes_message sent;
 
-static struct cluster_volumes_messages *
+static struct cluster_volumes_message *
 message (void)
 {
   memset (entry, 0, sizeof entry);
-  words = (struct cluster_volumes_messages) { .number = rig.volumes + 1,
-                                              .volume = entry,
-                                              .done = &order_done };
-  snprintf (words.instance, sizeof words.instance, "%s", rig.instance);
-  return &words;
+  sent = (struct cluster_volumes_message) { .number = rig.volumes + 1,
+                                            .volume = entry,
+                                            .done = &order_done };
+  snprintf (sent.instance, sizeof sent.instance, "%s", rig.instance);
+  return &sent;
 }
 
-static struct cluster_volume_words *
+static struct cluster_volume_report *
 add (const struct held *h, uint32_t want)
 {
-  struct cluster_volume_words *e = &entry[words.volumes];
+  struct cluster_volume_report *e = &entry[sent.volumes];
 
   memcpy (e->uuid, h->uuid, 16);
-  e->give = given[words.volumes++];
+  e->give = given[sent.volumes++];
   e->want = want;
   return e;
 }
 
 static void
-give (struct cluster_volume_words *e, struct held *h, uint32_t first,
+give (struct cluster_volume_report *e, struct held *h, uint32_t first,
       uint32_t count)
 {
   e->give[e->give_count++] = (struct cluster_run) { first, count };
@@ -202,15 +202,15 @@ give (struct cluster_volume_words *e, struct held *h, uint32_t first,
 static void
 say (void)
 {
-  asked_number = words.number;
+  asked_number = sent.number;
   do {
-    ASK (cluster_session_volumes (engine, in, rig.session, &words));
+    ASK (cluster_session_volumes (engine, in, rig.session, &sent));
     if (rig.code && strcmp (rig.code, "starting") == 0)
       live_on (8);
   } while (rig.code && strcmp (rig.code, "starting") == 0);
   FINE ();
   assert (kind == CLUSTER_REPLY_VOLUMES);
-  rig.volumes = words.number;
+  rig.volumes = sent.number;
   take ();
   check ();
 }
@@ -227,7 +227,7 @@ want (struct held *h, uint32_t segments)
 static void
 made (struct held *h, uint64_t size)
 {
-  struct cluster_volume_words *e;
+  struct cluster_volume_report *e;
 
   message ()->formatted = true;
   e = add (h, 0);
@@ -271,7 +271,7 @@ host_dies (void)
 static void
 scenario_grants (void)
 {
-  struct cluster_volume_words *e;
+  struct cluster_volume_report *e;
   unsigned before;
 
   begin ();
@@ -312,7 +312,7 @@ static void
 test_again (void)
 {
   struct cluster_run first[8];
-  struct cluster_volume_words *e;
+  struct cluster_volume_report *e;
   unsigned runs;
 
   for (unsigned again = 0; again < 3; again++) {
@@ -326,10 +326,9 @@ test_again (void)
     e->near = 400;
     give (e, &held[0], array ()->pool->first, 2);
     add (&held[1], 24);
-    asked_number = words.number;
+    asked_number = sent.number;
     /* the answer to nobody is lost */
-    CALL (++weftd.op,
-          cluster_session_volumes (engine, in, rig.session, &words));
+    CALL (++weftd.op, cluster_session_volumes (engine, in, rig.session, &sent));
     runs = volume ("v0")->rec.granted;
     memcpy (first, volume ("v0")->rec.grant, sizeof first);
     assert (runs == 1 && first[0].first == 400 && first[0].count == 20);
@@ -349,10 +348,10 @@ test_again (void)
     /* an old one is refused */
     message ()->number = rig.volumes - 1;
     REFUSED ("number",
-             cluster_session_volumes (engine, in, rig.session, &words));
+             cluster_session_volumes (engine, in, rig.session, &sent));
     message ()->number = 0;
     REFUSED ("number",
-             cluster_session_volumes (engine, in, rig.session, &words));
+             cluster_session_volumes (engine, in, rig.session, &sent));
   }
 }
 
@@ -381,7 +380,7 @@ test_walk (void)
           open_volume (&held[i]);
       message ();
       for (unsigned i = 0; i < VOLUMES; i++) {
-        struct cluster_volume_words *e;
+        struct cluster_volume_report *e;
 
         if (rnd () % 3 == 0)
           continue;
@@ -394,10 +393,10 @@ test_walk (void)
             give (e, &held[i], s, 1);
         }
       }
-      asked_number = words.number;
+      asked_number = sent.number;
       if (rnd () % 4 == 0) {
         CALL (++weftd.op,
-              cluster_session_volumes (engine, in, rig.session, &words));
+              cluster_session_volumes (engine, in, rig.session, &sent));
         if (rnd () % 2 == 0) {
           restart ();
           live_on (8);
@@ -418,7 +417,7 @@ static void
 test_full (void)
 {
   const struct cluster_pool *p;
-  struct cluster_volume_words *e;
+  struct cluster_volume_report *e;
 
   begin ();
   p = array ()->pool;
@@ -456,7 +455,7 @@ test_full (void)
   e = add (&held[1], 1);
   e->says = true;
   give (e, &held[0], p->first, 0); /* nonsense: no segment */
-  REFUSED ("run", cluster_session_volumes (engine, in, rig.session, &words));
+  REFUSED ("run", cluster_session_volumes (engine, in, rig.session, &sent));
   message ();
   e = add (&held[0], 0);
   give (e, &held[0], p->first, 16);
@@ -644,7 +643,7 @@ test_old_database (void)
       live_on (8);
       message ();
       add (&held[0], 16);
-      ASK (cluster_session_volumes (engine, in, rig.session, &words));
+      ASK (cluster_session_volumes (engine, in, rig.session, &sent));
       assert (strcmp (rig.code, "scanning") == 0);
       rig.attached = true;
     }
@@ -661,15 +660,15 @@ test_old_database (void)
 /* ---- A scan. ---- */
 
 #define FOUND_MAX 32
-static struct cluster_found_words found[FOUND_MAX];
+static struct cluster_found_volume found[FOUND_MAX];
 static struct cluster_run found_run[FOUND_MAX][SEGMENTS];
-static struct cluster_scan_words scan;
+static struct cluster_scan_message scan;
 
 /* The process finds this volume, with at most `most` of its segments. */
-static struct cluster_found_words *
+static struct cluster_found_volume *
 find (const struct held *h, unsigned root, uint64_t size, unsigned most)
 {
-  struct cluster_found_words *w = &found[scan.volumes];
+  struct cluster_found_volume *w = &found[scan.volumes];
 
   memset (w, 0, sizeof *w);
   w->root = root;
@@ -683,12 +682,12 @@ find (const struct held *h, unsigned root, uint64_t size, unsigned most)
   return w;
 }
 
-static struct cluster_scan_words *
+static struct cluster_scan_message *
 begin_scan (void)
 {
-  scan = (struct cluster_scan_words) { .begin = true,
-                                       .end = true,
-                                       .volume = found };
+  scan = (struct cluster_scan_message) { .begin = true,
+                                         .end = true,
+                                         .volume = found };
   snprintf (scan.instance, sizeof scan.instance, "%s", rig.instance);
   return &scan;
 }
@@ -793,7 +792,7 @@ scenario_scan (void)
 static void
 test_scan (void)
 {
-  struct cluster_found_words *w;
+  struct cluster_found_volume *w;
 
   /* In pieces, and begun again. */
   begin_restored ();
@@ -953,7 +952,7 @@ unscanned (void)
 {
   message ()->number += 5;
   do {
-    ASK (cluster_session_volumes (engine, in, rig.session, &words));
+    ASK (cluster_session_volumes (engine, in, rig.session, &sent));
     if (strcmp (rig.code, "starting") == 0)
       live_on (8);
   } while (strcmp (rig.code, "starting") == 0);
@@ -962,10 +961,10 @@ unscanned (void)
 }
 
 /* At this root a volume is found that says this of itself, with so many segments. */
-static struct cluster_found_words *
+static struct cluster_found_volume *
 claim (unsigned root, uint8_t uuid, const char *name, uint32_t segments)
 {
-  struct cluster_found_words *w = &found[scan.volumes];
+  struct cluster_found_volume *w = &found[scan.volumes];
 
   memset (w, 0, sizeof *w);
   w->root = root;
@@ -1120,7 +1119,7 @@ test_scan_walk (void)
       begin_scan ();
       for (unsigned root = 0; root < array ()->pool->geometry.roots; root++)
         if (rnd () % 8 < 1 + round % 8) {
-          struct cluster_found_words *w = claim (
+          struct cluster_found_volume *w = claim (
             root, (uint8_t) (1 + rnd () % 20), names[rnd () % 5],
             (uint32_t) (rnd () % 10));
 
@@ -1149,7 +1148,7 @@ test_scan_walk (void)
 static void
 test_scan_message (void)
 {
-  struct cluster_found_words *w;
+  struct cluster_found_volume *w;
   uint32_t first;
 
   begin ();
@@ -1283,7 +1282,7 @@ test_refused (void)
   struct cluster_create create_small = { .pool = true };
   struct cluster_preflight f;
   struct cluster_service service = { .nodes = 1, .node = { "n1" } };
-  struct cluster_volume_words *e;
+  struct cluster_volume_report *e;
   struct cluster_attach at = { .node = "host",
                                .pid = 9,
                                .by_admin = true,
@@ -1363,20 +1362,20 @@ test_refused (void)
   message ();
   e = add (&held[0], 0);
   add (&held[0], 1);
-  REFUSED ("twice", cluster_session_volumes (engine, in, rig.session, &words));
+  REFUSED ("twice", cluster_session_volumes (engine, in, rig.session, &sent));
   message ();
   e = add (&held[0], 0);
   e->give[e->give_count++] = (struct cluster_run) { 0, 1 };
-  REFUSED ("run", cluster_session_volumes (engine, in, rig.session, &words));
+  REFUSED ("run", cluster_session_volumes (engine, in, rig.session, &sent));
   e->give[0] = (struct cluster_run) { array ()->pool->geometry.segments, 1 };
-  REFUSED ("run", cluster_session_volumes (engine, in, rig.session, &words));
+  REFUSED ("run", cluster_session_volumes (engine, in, rig.session, &sent));
   e->give[0] = (struct cluster_run) { array ()->pool->first, UINT32_MAX };
-  REFUSED ("run", cluster_session_volumes (engine, in, rig.session, &words));
+  REFUSED ("run", cluster_session_volumes (engine, in, rig.session, &sent));
   message ();
   e = add (&held[0], 0);
   e->says = true;
   e->said = (struct cluster_volume_said) { .made = true, .size = 7 };
-  REFUSED ("size", cluster_session_volumes (engine, in, rig.session, &words));
+  REFUSED ("size", cluster_session_volumes (engine, in, rig.session, &sent));
   /* Another volume's segments stay where they are; an unknown volume is passed over. */
   create (&held[1], MiB (64));
   open_volume (&held[1]);
@@ -1386,7 +1385,7 @@ test_refused (void)
                                                     2 * VOLUME_WINDOW_MIN };
   memset (held[0].has, 0, sizeof held[0].has);
   memset (entry[1].uuid, 0x77, 16);
-  words.volumes = 2;
+  sent.volumes = 2;
   entry[1].want = 4;
   say ();
   assert (volume ("v0")->segments == 0);
@@ -1406,7 +1405,7 @@ test_refused (void)
            cluster_volume_open (engine, in, rig.session, rig.instance, "v0"));
   message ();
   REFUSED ("not-pool",
-           cluster_session_volumes (engine, in, rig.session, &words));
+           cluster_session_volumes (engine, in, rig.session, &sent));
   detach ();
   rig.pool = true;
   attach (true);

@@ -530,7 +530,7 @@ host_says (struct host *h)
   static uint64_t number;
   const uint64_t first = LEASE_NUMBERS (cluster_identity (engine)->generation);
   const struct cluster_session *s = cluster_session_find (engine, h->session);
-  struct cluster_lease_words w = { .declared = &h->part };
+  struct cluster_lease_message w = { .declared = &h->part };
 
   if (!h->obeys || !h->alive || !h->attached || h->copying || weftd.killed ||
       s == NULL || s->rec.ended || s->array->leases == NULL ||

@@ -192,14 +192,14 @@ done (struct cluster *c, struct cluster_array *a,
 
 static void
 grant (struct cluster *c, struct cluster_array *a, struct cluster_session *s,
-       struct cluster_volume *v, const struct cluster_volume_words *words)
+       struct cluster_volume *v, const struct cluster_volume_report *message)
 {
   struct cluster_pool *p = a->pool;
-  uint32_t log = words->log < words->want ? words->log : words->want;
-  uint32_t data = words->want - log, room, most;
+  uint32_t log = message->log < message->want ? message->log : message->want;
+  uint32_t data = message->want - log, room, most;
 
   v->rec.granted = 0;
-  cluster_space_take (p, v, words->near, log, v->rec.grant, &v->rec.granted,
+  cluster_space_take (p, v, message->near, log, v->rec.grant, &v->rec.granted,
                       VOLUME_RUNS_MAX);
   /* Where little is free, one volume does not get all of it. */
   room = cluster_space_for_data (p);
@@ -208,7 +208,7 @@ grant (struct cluster *c, struct cluster_array *a, struct cluster_session *s,
     most = VOLUME_WINDOW_MAX;
   if (most > room)
     most = room;
-  cluster_space_take (p, v, words->near, data < most ? data : most,
+  cluster_space_take (p, v, message->near, data < most ? data : most,
                       v->rec.grant, &v->rec.granted, VOLUME_RUNS_MAX);
   if (v->rec.granted == 0)
     return;
@@ -221,49 +221,49 @@ grant (struct cluster *c, struct cluster_array *a, struct cluster_session *s,
 static void
 carry_out (struct cluster *c, struct cluster_array *a,
            struct cluster_session *s,
-           const struct cluster_volumes_messages *words)
+           const struct cluster_volumes_message *message)
 {
   struct cluster_volume *v;
 
-  s->rec.volumes = words->number;
+  s->rec.volumes = message->number;
   cluster_step_put_session (c, s);
-  if (words->formatted && a->rec.pool == CLUSTER_POOL_BLANK) {
+  if (message->formatted && a->rec.pool == CLUSTER_POOL_BLANK) {
     a->rec.pool = CLUSTER_POOL_READY;
     cluster_step_put_array (c, a);
     cluster_step_changed_array (c, a);
   }
-  for (unsigned i = 0; i < words->volumes; i++)
-    if (words->volume[i].says &&
-        (v = cluster_volume_by_uuid (a, words->volume[i].uuid)))
-      said (c, a, v, &words->volume[i].said);
-  for (unsigned i = 0; i < words->dones; i++)
-    done (c, a, &words->done[i]);
-  for (unsigned i = 0; i < words->volumes; i++)
-    if ((v = cluster_volume_by_uuid (a, words->volume[i].uuid)))
-      for (unsigned k = 0; k < words->volume[i].give_count; k++) {
-        cluster_space_give (a->pool, v, &words->volume[i].give[k]);
+  for (unsigned i = 0; i < message->volumes; i++)
+    if (message->volume[i].says &&
+        (v = cluster_volume_by_uuid (a, message->volume[i].uuid)))
+      said (c, a, v, &message->volume[i].said);
+  for (unsigned i = 0; i < message->dones; i++)
+    done (c, a, &message->done[i]);
+  for (unsigned i = 0; i < message->volumes; i++)
+    if ((v = cluster_volume_by_uuid (a, message->volume[i].uuid)))
+      for (unsigned k = 0; k < message->volume[i].give_count; k++) {
+        cluster_space_give (a->pool, v, &message->volume[i].give[k]);
         cluster_step_changed_array (c, a);
       }
-  for (unsigned i = 0; i < words->volumes; i++)
-    if (words->volume[i].want > 0 &&
-        (v = cluster_volume_by_uuid (a, words->volume[i].uuid)) &&
+  for (unsigned i = 0; i < message->volumes; i++)
+    if (message->volume[i].want > 0 &&
+        (v = cluster_volume_by_uuid (a, message->volume[i].uuid)) &&
         (v->rec.state == CLUSTER_VOLUME_TOLD ||
          v->rec.state == CLUSTER_VOLUME_MADE) &&
         !cluster_volume_any_broken (a))
-      grant (c, a, s, v, &words->volume[i]);
+      grant (c, a, s, v, &message->volume[i]);
   cluster_space_store (c, a);
 }
 
 /* Is something of this nonsense? */
 static bool
-refuse_words (struct cluster *c, uint64_t op, const struct cluster_array *a,
-              const struct cluster_volumes_messages *words)
+refuse_message (struct cluster *c, uint64_t op, const struct cluster_array *a,
+                const struct cluster_volumes_message *message)
 {
-  for (unsigned i = 0; i < words->volumes; i++) {
-    const struct cluster_volume_words *w = &words->volume[i];
+  for (unsigned i = 0; i < message->volumes; i++) {
+    const struct cluster_volume_report *w = &message->volume[i];
 
     for (unsigned k = 0; k < i; k++)
-      if (cluster_uuid_equal (words->volume[k].uuid, w->uuid)) {
+      if (cluster_uuid_equal (message->volume[k].uuid, w->uuid)) {
         cluster_step_refuse (c, op, CLUSTER_INVALID, "twice",
                              "elements %u and %u are the same volume's", k, i)
           ->field = "volumes";
@@ -294,26 +294,27 @@ refuse_words (struct cluster *c, uint64_t op, const struct cluster_array *a,
 
 static void
 volumes (struct cluster *c, uint64_t op, struct cluster_session *s,
-         const struct cluster_volumes_messages *words)
+         const struct cluster_volumes_message *message)
 {
   struct cluster_array *a = s->array;
 
-  if (a->pool && words->number > s->rec.volumes + 1)
+  if (a->pool && message->number > s->rec.volumes + 1)
     cluster_volume_unscanned (c, a);
   if (refuse_now (c, op, a))
     ;
-  else if (words->number < s->rec.volumes || words->number == 0)
+  else if (message->number < s->rec.volumes || message->number == 0)
     cluster_step_refuse (c, op, CLUSTER_CONFLICT, "number",
                          "message %" PRIu64
                          " about the volumes of pool %s comes "
                          "too late: %" PRIu64 " was answered already",
-                         words->number, a->rec.name, s->rec.volumes)
+                         message->number, a->rec.name, s->rec.volumes)
       ->field = "number";
-  else if (words->number > s->rec.volumes && refuse_words (c, op, a, words))
+  else if (message->number > s->rec.volumes &&
+           refuse_message (c, op, a, message))
     ;
   else {
-    if (words->number > s->rec.volumes)
-      carry_out (c, a, s, words);
+    if (message->number > s->rec.volumes)
+      carry_out (c, a, s, message);
     cluster_step_reply_session (c, op, CLUSTER_REPLY_VOLUMES, a, s);
   }
 }
@@ -321,13 +322,13 @@ volumes (struct cluster *c, uint64_t op, struct cluster_session *s,
 void
 cluster_session_volumes (struct cluster *c, const struct cluster_input *in,
                          uint64_t id,
-                         const struct cluster_volumes_messages *words)
+                         const struct cluster_volumes_message *message)
 {
   struct cluster_session *s;
 
   cluster_step_begin (c, in);
-  s = cluster_session_end_find_own (c, in->op, id, words->instance);
+  s = cluster_session_end_find_own (c, in->op, id, message->instance);
   if (s)
-    volumes (c, in->op, s, words);
+    volumes (c, in->op, s, message);
   cluster_pump_end (c);
 }

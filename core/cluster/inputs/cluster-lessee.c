@@ -31,16 +31,16 @@ refuse_range (struct cluster *c, uint64_t op, const struct cluster_array *a,
 /* Is something of this not in the array, or no lease? */
 static bool
 refuse_ranges (struct cluster *c, uint64_t op, const struct cluster_array *a,
-               const struct cluster_lease_words *words)
+               const struct cluster_lease_message *message)
 {
-  for (unsigned i = 0; i < words->given_count; i++)
-    if (refuse_range (c, op, a, "give", &words->given[i]))
+  for (unsigned i = 0; i < message->given_count; i++)
+    if (refuse_range (c, op, a, "give", &message->given[i]))
       return true;
-  for (unsigned i = 0; i < words->declared_count; i++)
-    if (refuse_range (c, op, a, "declare", &words->declared[i]))
+  for (unsigned i = 0; i < message->declared_count; i++)
+    if (refuse_range (c, op, a, "declare", &message->declared[i]))
       return true;
-  for (unsigned i = 0; i < words->asks; i++) {
-    const struct cluster_lease_ask *ask = &words->ask[i];
+  for (unsigned i = 0; i < message->asks; i++) {
+    const struct cluster_lease_ask *ask = &message->ask[i];
 
     if (refuse_range (c, op, a, "ask", &ask->must) ||
         refuse_range (c, op, a, "ask", &ask->wish))
@@ -65,18 +65,18 @@ refuse_ranges (struct cluster *c, uint64_t op, const struct cluster_array *a,
  */
 static bool
 take_in (struct cluster *c, uint64_t op, struct cluster_array *a,
-         struct cluster_session *s, const struct cluster_lease_words *words)
+         struct cluster_session *s, const struct cluster_lease_message *message)
 {
-  if (words->number <= s->lessee.number)
+  if (message->number <= s->lessee.number)
     return true;
-  s->lessee.number = words->number;
+  s->lessee.number = message->number;
   /* Ranges that it has again by an order, after it gave them back, stay its
    * own.
    */
-  for (unsigned i = 0; i < words->given_count; i++)
-    cluster_lease_give (c, a, s, &words->given[i]);
-  if (words->declare && !cluster_lease_declare (c, a, s, words->declared,
-                                                words->declared_count)) {
+  for (unsigned i = 0; i < message->given_count; i++)
+    cluster_lease_give (c, a, s, &message->given[i]);
+  if (message->declare && !cluster_lease_declare (c, a, s, message->declared,
+                                                  message->declared_count)) {
     cluster_step_refuse (c, op, CLUSTER_CONFLICT, "lease-overlap",
                          "session %016" PRIx64
                          " says that it has leases of array "
@@ -86,8 +86,8 @@ take_in (struct cluster *c, uint64_t op, struct cluster_array *a,
                              "weftd: it says that it has what another has");
     return false;
   }
-  if (words->recovered)
-    cluster_lease_recovered (c, a, s, words->recovered);
+  if (message->recovered)
+    cluster_lease_recovered (c, a, s, message->recovered);
   return true;
 }
 
@@ -118,15 +118,15 @@ end_other (struct cluster *c, struct cluster_array *a,
 /* Since when does it wait?  It asks again when it was answered in vain. */
 static void
 note_asked (const struct cluster *c, struct cluster_lessee *l,
-            const struct cluster_lease_words *words)
+            const struct cluster_lease_message *message)
 {
   const struct cluster_lessee before = *l;
   bool again = c->now_ms < l->asked_ms + HOLD_MS_MAX + HEARTBEAT_MS;
 
   memset (l->asked, 0, sizeof l->asked);
   l->asked_ms = c->now_ms;
-  for (unsigned i = 0; i < words->asks; i++) {
-    const struct cluster_part *must = &words->ask[i].must;
+  for (unsigned i = 0; i < message->asks; i++) {
+    const struct cluster_part *must = &message->ask[i].must;
 
     l->asked[i].must = *must;
     l->asked[i].since_ms = c->now_ms;
@@ -139,7 +139,7 @@ note_asked (const struct cluster *c, struct cluster_lessee *l,
 
 static void
 ask (struct cluster *c, uint64_t op, struct cluster_array *a,
-     struct cluster_session *s, const struct cluster_lease_words *words)
+     struct cluster_session *s, const struct cluster_lease_message *message)
 {
   struct waiting *w, *next;
 
@@ -151,17 +151,17 @@ ask (struct cluster *c, uint64_t op, struct cluster_array *a,
       cluster_wait_end (c, w);
     }
   w = cluster_wait (c, WAIT_LEASES, op,
-                    words->wait_ms < HOLD_MS_MAX ? words->wait_ms
-                                                 : HOLD_MS_MAX);
+                    message->wait_ms < HOLD_MS_MAX ? message->wait_ms
+                                                   : HOLD_MS_MAX);
   w->array = a;
   TAILQ_INSERT_TAIL (&a->leases->asks, w, ask_link);
   cluster_wait_session (w, s);
-  w->asks = words->asks;
-  for (unsigned i = 0; i < words->asks; i++)
-    w->ask[i] = words->ask[i];
-  note_asked (c, &s->lessee, words);
+  w->asks = message->asks;
+  for (unsigned i = 0; i < message->asks; i++)
+    w->ask[i] = message->ask[i];
+  note_asked (c, &s->lessee, message);
   cluster_array_due (c, a, DUE_LEASES);
-  if (words->wait_ms > 0)
+  if (message->wait_ms > 0)
     return;
   cluster_pump_settle (c);
   TAILQ_FOREACH (w, &a->leases->asks, ask_link)
@@ -173,31 +173,31 @@ ask (struct cluster *c, uint64_t op, struct cluster_array *a,
 
 static void
 leases (struct cluster *c, uint64_t op, struct cluster_array *a,
-        struct cluster_session *s, const struct cluster_lease_words *words)
+        struct cluster_session *s, const struct cluster_lease_message *message)
 {
   if (cluster_step_refuse_read_only (c, op))
     ;
   else if (s->rec.part.length == 0 ||
-           (!s->rec.leases && words->given_count + words->asks > 0))
+           (!s->rec.leases && message->given_count + message->asks > 0))
     cluster_step_refuse (c, op, CLUSTER_CONFLICT, "no-leases",
                          "session %016" PRIx64
                          " does not share array %s by leases: "
                          "attach it so (mode shared, without a part)",
                          s->rec.id, a->rec.name);
-  else if (refuse_ranges (c, op, a, words))
+  else if (refuse_ranges (c, op, a, message))
     ;
-  else if (words->declare ? words->number >> 32 !=
-                              LEASE_NUMBERS (c->identity.generation) >> 32
-                          : !s->lessee.declared)
+  else if (message->declare ? message->number >> 32 !=
+                                LEASE_NUMBERS (c->identity.generation) >> 32
+                            : !s->lessee.declared)
     cluster_step_refuse (c, op, CLUSTER_CONFLICT, "declare",
                          "weftd was started, and does not know which leases of "
                          "array %s session %016" PRIx64 " has: declare them",
                          a->rec.name, s->rec.id);
-  else if (!take_in (c, op, a, s, words))
+  else if (!take_in (c, op, a, s, message))
     ;
-  else if (words->asks > 0) {
-    end_other (c, a, s, words->ended);
-    ask (c, op, a, s, words);
+  else if (message->asks > 0) {
+    end_other (c, a, s, message->ended);
+    ask (c, op, a, s, message);
   }
   else
     cluster_step_reply_leases (c, op, s, NULL, 0);
@@ -205,13 +205,14 @@ leases (struct cluster *c, uint64_t op, struct cluster_array *a,
 
 void
 cluster_session_leases (struct cluster *c, const struct cluster_input *in,
-                        uint64_t id, const struct cluster_lease_words *words)
+                        uint64_t id,
+                        const struct cluster_lease_message *message)
 {
   struct cluster_session *s;
 
   cluster_step_begin (c, in);
-  s = cluster_session_end_find_own (c, in->op, id, words->instance);
+  s = cluster_session_end_find_own (c, in->op, id, message->instance);
   if (s)
-    leases (c, in->op, s->array, s, words);
+    leases (c, in->op, s->array, s, message);
   cluster_pump_end (c);
 }

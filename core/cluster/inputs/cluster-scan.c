@@ -44,7 +44,7 @@ begin (struct cluster_pool *p, const struct cluster_session *s)
 
 static bool
 refuse_found (struct cluster *c, uint64_t op, const struct cluster_pool *p,
-              const struct cluster_found_words *w)
+              const struct cluster_found_volume *w)
 {
   struct cluster_problem *problem = NULL;
 
@@ -82,12 +82,12 @@ refuse_found (struct cluster *c, uint64_t op, const struct cluster_pool *p,
  */
 static bool
 refuse_order (struct cluster *c, uint64_t op, const struct cluster_pool *p,
-              const struct cluster_scan_words *words)
+              const struct cluster_scan_message *message)
 {
   bool seen[POOL_ROOTS_MAX] = { false };
 
-  for (unsigned i = 0; i < words->volumes; i++) {
-    const struct cluster_found_words *w = &words->volume[i];
+  for (unsigned i = 0; i < message->volumes; i++) {
+    const struct cluster_found_volume *w = &message->volume[i];
 
     if (refuse_found (c, op, p, w))
       return true;
@@ -120,7 +120,7 @@ clash (struct cluster_scan *scan, unsigned root, unsigned other,
  * another one's segment is left out: it is broken, and nothing is granted beside it.
  */
 static void
-note (struct cluster_pool *p, const struct cluster_found_words *w)
+note (struct cluster_pool *p, const struct cluster_found_volume *w)
 {
   struct cluster_scan *scan = p->scan;
   struct cluster_found *f = &scan->found[w->root];
@@ -279,20 +279,20 @@ end (struct cluster *c, const struct cluster_input *in, struct cluster_array *a)
 /* The kind of an imported array is known now.  False: refused. */
 static bool
 learn_kind (struct cluster *c, uint64_t op, struct cluster_array *a,
-            const struct cluster_scan_words *words)
+            const struct cluster_scan_message *message)
 {
-  if (words->segment_bytes == 0) {
+  if (message->segment_bytes == 0) {
     a->rec.pool = CLUSTER_POOL_NONE;
     cluster_step_put_array (c, a);
     return true;
   }
-  a->rec.segment_bytes = words->segment_bytes;
+  a->rec.segment_bytes = message->segment_bytes;
   if (!cluster_volume_pool (a)) {
     a->rec.segment_bytes = 0;
     cluster_step_refuse (c, op, CLUSTER_INVALID, "pool",
                          "array %s can't be a pool with segments of %" PRIu64
                          " bytes",
-                         a->rec.name, words->segment_bytes)
+                         a->rec.name, message->segment_bytes)
       ->field = "segment_bytes";
     return false;
   }
@@ -321,23 +321,23 @@ refuse_now (struct cluster *c, uint64_t op, const struct cluster_session *s)
 
 static void
 scan (struct cluster *c, const struct cluster_input *in,
-      struct cluster_session *s, const struct cluster_scan_words *words)
+      struct cluster_session *s, const struct cluster_scan_message *message)
 {
   struct cluster_array *a = s->array;
 
   if (refuse_now (c, in->op, s))
     return;
-  if (a->rec.pool == CLUSTER_POOL_UNKNOWN && words->begin &&
-      !learn_kind (c, in->op, a, words))
+  if (a->rec.pool == CLUSTER_POOL_UNKNOWN && message->begin &&
+      !learn_kind (c, in->op, a, message))
     return;
   /* An answer to the end was lost. */
   if (a->rec.pool != CLUSTER_POOL_UNSCANNED) {
     cluster_step_reply_session (c, in->op, CLUSTER_REPLY_SCANNED, a, s);
     return;
   }
-  if (refuse_order (c, in->op, a->pool, words))
+  if (refuse_order (c, in->op, a->pool, message))
     return;
-  if (words->begin)
+  if (message->begin)
     begin (a->pool, s);
   if (a->pool->scan == NULL || a->pool->scan->session != s->rec.id) {
     cluster_step_refuse (
@@ -347,22 +347,22 @@ scan (struct cluster *c, const struct cluster_input *in,
       a->rec.name);
     return;
   }
-  for (unsigned i = 0; i < words->volumes; i++)
-    note (a->pool, &words->volume[i]);
-  if (words->end)
+  for (unsigned i = 0; i < message->volumes; i++)
+    note (a->pool, &message->volume[i]);
+  if (message->end)
     end (c, in, a);
   cluster_step_reply_session (c, in->op, CLUSTER_REPLY_SCANNED, a, s);
 }
 
 void
 cluster_session_scan (struct cluster *c, const struct cluster_input *in,
-                      uint64_t id, const struct cluster_scan_words *words)
+                      uint64_t id, const struct cluster_scan_message *message)
 {
   struct cluster_session *s;
 
   cluster_step_begin (c, in);
-  s = cluster_session_end_find_own (c, in->op, id, words->instance);
+  s = cluster_session_end_find_own (c, in->op, id, message->instance);
   if (s)
-    scan (c, in, s, words);
+    scan (c, in, s, message);
   cluster_pump_end (c);
 }

@@ -304,7 +304,7 @@ struct call {
   uint64_t session_id;
   char node[16]; /* the order: on or off */
   bool on;
-  struct cluster_lease_words leases; /* its lists are the call's */
+  struct cluster_lease_message leases; /* its lists are the call's */
   struct answer answer;
   /* With an answer to a session: ranges to give back, to recover, and granted ones. */
   struct lease_wish *revoke;
