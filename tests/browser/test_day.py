@@ -154,7 +154,7 @@ def create(p, chosen):
     p.press("Create an array…")
     p.type("name", "a")
     for box in p.driver.find_elements(By.CSS_SELECTOR,
-                                      "dialog .choices input"):
+                                      "dialog fieldset.choices input"):
         if box.get_attribute("value") not in chosen:
             p.click(box)
     assert "4 disks on 4 hosts" in p.dialog()
